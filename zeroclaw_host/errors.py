@@ -1,0 +1,283 @@
+"""One shape for everything that can go wrong.
+
+Every error of the host is a :class:`ZeroclawError`: a stable code word, what happened, the chain of causes and, where
+something can be done, a :class:`Remedy`. A remedy is a value and never text: the host knows no command line. Whoever
+talks to a person renders it.
+
+:class:`Kind` groups the code words by what a caller can do about them. Its value is the exit status of a command that
+ends with such an error; the daemon maps kinds and code words to JSON-RPC codes in its own table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar
+
+
+class Kind(Enum):
+    """What a caller can do about an error. The value is the exit status of a command that ends with it."""
+
+    INTERNAL = 1
+    """A fault of this program."""
+    USAGE = 2
+    """The command or call was not well-formed."""
+    INVALID = 3
+    """Bad input: a manifest, a configuration, a component, an argument."""
+    REFUSED = 4
+    """A policy said no: signature, permission, grant, approval."""
+    NOT_FOUND = 5
+    """The thing named does not exist."""
+    CONFLICT = 6
+    """The thing exists already, or somebody else holds it."""
+    UNAVAILABLE = 7
+    """A file system, a network peer or a service did not do its part; trying again may help."""
+    LIMIT = 8
+    """A bound was reached: fuel, deadline, memory, size."""
+    PLUGIN = 9
+    """The plugin itself failed: a trap, an error result, a value that does not fit its type."""
+
+
+class RemedyAction(Enum):
+    """Everything a person can be told to do. ``Remedy.arguments`` of each are listed beside it."""
+
+    SET_CONFIG = "set_config"
+    """``path``, and ``value`` where it is known: set one property."""
+    ADD_TRUSTED_KEY = "add_trusted_key"
+    """``key``: trust a publisher key."""
+    INSTALL_PLUGIN = "install_plugin"
+    """``source``: install a package."""
+    REMOVE_PLUGIN = "remove_plugin"
+    """``name``: remove a package, or what an interrupted install left under its name."""
+    UPDATE_PLUGIN = "update_plugin"
+    """``name``: update an installed package."""
+    NAME_REGISTRY = "name_registry"
+    """No argument: say which registry to use."""
+    REBUILD_PLUGIN = "rebuild_plugin"
+    """No argument: build the component again against this host's contract."""
+    SIGN_PLUGIN = "sign_plugin"
+    """No argument: sign the package again."""
+    START_DAEMON = "start_daemon"
+    """No argument: start the daemon."""
+    STOP_DAEMON = "stop_daemon"
+    """``pid`` where it is known: stop the daemon that holds the endpoint."""
+    MAKE_DIRECTORY = "make_directory"
+    """``path``: make a directory that only its owner may enter."""
+    FREE_SPACE = "free_space"
+    """``path``: make room on the file system that holds the path."""
+    EDIT_FILE = "edit_file"
+    """``path``, and ``line`` and ``column`` where known: mend a file by hand."""
+    INSTALL_EXTRA = "install_extra"
+    """``extra``: install a distribution's extra."""
+    SHORTEN_PATH = "shorten_path"
+    """``variable``: name a shorter path by an environment variable."""
+    RUN_HELP = "run_help"
+    """``command``: read the help of a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Something a person can do about an error, as data."""
+
+    action: RemedyAction
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class ZeroclawError(Exception):
+    """Base of every error of the host.
+
+    :param message: what happened, one sentence, without secrets and without what to do about it.
+    :param remedy: what to do about it.
+    :param details: further facts as plain values (numbers, names, paths) for programs; never secrets.
+
+    The cause is Python's own ``__cause__``; :meth:`causes` reads the chain.
+    """
+
+    code: ClassVar[str] = "internal"
+    kind: ClassVar[Kind] = Kind.INTERNAL
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: Remedy | None = None,
+        details: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.details: Mapping[str, object] = dict(details or {})
+
+    def causes(self) -> tuple[str, ...]:
+        """The messages of the errors that led here, outermost first, this one excluded."""
+        found: list[str] = []
+        seen: set[int] = {id(self)}
+        cause: BaseException | None = self.__cause__
+        while cause is not None and id(cause) not in seen:
+            seen.add(id(cause))
+            found.append(str(cause) or type(cause).__name__)
+            cause = cause.__cause__
+        return tuple(found)
+
+
+class PackageError(ZeroclawError):
+    """A package at rest is not acceptable as it is."""
+
+    code = "package_invalid"
+    kind = Kind.INVALID
+
+
+class ManifestError(PackageError):
+    """``manifest.toml`` is missing, unreadable or breaks a rule. ``details`` holds ``path``, ``line``, ``column``."""
+
+    code = "manifest_invalid"
+
+
+class ConfigSchemaError(PackageError):
+    """The manifest's ``config_schema`` is not a schema this host accepts."""
+
+    code = "config_schema_invalid"
+
+
+class ComponentMissing(PackageError):
+    """The component named by ``wasm_path`` is not there, is a link, or cannot be read whole."""
+
+    code = "component_missing"
+
+
+class DigestMismatch(PackageError):
+    """The component's bytes are not the bytes the manifest declares."""
+
+    code = "digest_mismatch"
+    kind = Kind.REFUSED
+
+
+class SignatureRefused(PackageError):
+    """The signature policy does not let this package load."""
+
+    code = "signature_refused"
+    kind = Kind.REFUSED
+
+
+class ArchiveError(PackageError):
+    """A package archive is damaged, too large, or holds what no package may hold."""
+
+    code = "archive_invalid"
+
+
+class ConfigInvalid(ZeroclawError):
+    """An instance's configuration does not satisfy its schema. Names properties and schema paths, never values."""
+
+    code = "plugin_config_invalid"
+    kind = Kind.INVALID
+
+
+class ComponentInvalid(ZeroclawError):
+    """The bytes are no component, or cannot be compiled."""
+
+    code = "component_invalid"
+    kind = Kind.INVALID
+
+
+class ComponentMismatch(ZeroclawError):
+    """A component does not fit the contract: an import or export is missing, foreign, or has another type."""
+
+    code = "component_mismatch"
+    kind = Kind.INVALID
+
+
+class CompileLimit(ZeroclawError):
+    """Compiling a component took more memory or time than allowed."""
+
+    code = "compile_limit"
+    kind = Kind.LIMIT
+
+
+class PluginError(ZeroclawError):
+    """A call into a plugin did not end with a result."""
+
+    code = "plugin_failed"
+    kind = Kind.PLUGIN
+
+
+class OutOfFuel(PluginError):
+    """The guest used its whole fuel budget. ``details`` holds ``fuel_budget``."""
+
+    code = "out_of_fuel"
+    kind = Kind.LIMIT
+
+
+class DeadlineExceeded(PluginError):
+    """The call ran past its wall-clock deadline. ``details`` holds ``timeout_ms``, ``guest_ms``, ``host_ms``, ``waited_for``."""
+
+    code = "deadline_exceeded"
+    kind = Kind.LIMIT
+
+
+class MemoryLimit(PluginError):
+    """The guest wanted more memory, table elements or instances than allowed. ``details`` holds ``limit``."""
+
+    code = "plugin_limit"
+    kind = Kind.LIMIT
+
+
+class GuestTrap(PluginError):
+    """The guest trapped. ``details`` holds ``trap`` and, where known, ``backtrace`` and ``stderr``."""
+
+    code = "guest_trap"
+
+
+class GuestFailure(PluginError):
+    """The guest answered with an error, or with a value that breaks the contract."""
+
+    code = "guest_failure"
+
+
+class PluginUnavailable(PluginError):
+    """The plugin's instance is gone."""
+
+    code = "plugin_unavailable"
+    kind = Kind.UNAVAILABLE
+
+
+class InstallError(ZeroclawError):
+    """An install, update or removal did not happen; the plugins directory is as it was."""
+
+    code = "install_failed"
+    kind = Kind.CONFLICT
+
+
+class PluginNotFound(ZeroclawError):
+    """No package of that name is installed."""
+
+    code = "plugin_not_found"
+    kind = Kind.NOT_FOUND
+
+
+class StorageError(ZeroclawError):
+    """A file could not be read or written. ``details`` holds ``path`` and ``errno``."""
+
+    code = "storage_failed"
+    kind = Kind.UNAVAILABLE
+
+
+class RegistryError(ZeroclawError):
+    """A registry cannot be reached, or what it serves is no index."""
+
+    code = "registry_unavailable"
+    kind = Kind.UNAVAILABLE
+
+
+class RegistryEntryNotFound(RegistryError):
+    """The registry lists no such package or version."""
+
+    code = "registry_entry_not_found"
+    kind = Kind.NOT_FOUND
+
+
+class UsageError(ZeroclawError):
+    """A command or call was not well-formed."""
+
+    code = "usage"
+    kind = Kind.USAGE

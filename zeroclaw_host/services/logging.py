@@ -1,0 +1,61 @@
+"""Where guest log records go.
+
+The host, not the guest, says whose record it is: every record carries the instance and the call site that was running
+when the guest spoke (PLG-028).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from zeroclaw_host.instance import InstanceIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """Who is calling a plugin, in the host's own words: free attribution such as agent, session, turn and tool."""
+
+    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One record of a guest, with the host's attribution.
+
+    ``source`` is ``log`` for the logging interface, ``stdout`` and ``stderr`` for captured output. ``raw`` is the
+    guest's own ``attrs`` text, kept unparsed. ``time_ns`` counts from the Unix epoch.
+    """
+
+    instance: InstanceIdentity
+    call_site: CallSite
+    level: str
+    message: str
+    function: str = ""
+    action: str = "note"
+    outcome: str | None = None
+    duration_ms: int | None = None
+    raw: str | None = None
+    source: str = "log"
+    time_ns: int = field(default_factory=time.time_ns)
+
+
+class LogSink(Protocol):
+    """Takes guest records. Must not block and must not raise; it may drop."""
+
+    def emit(self, record: LogRecord) -> None:
+        """Take one record."""
+        ...
+
+
+class MemoryLogSink:
+    """A sink that keeps records in a list, for tests and tools."""
+
+    def __init__(self) -> None:
+        self.records: list[LogRecord] = []
+
+    def emit(self, record: LogRecord) -> None:
+        """Append the record."""
+        self.records.append(record)
