@@ -132,8 +132,7 @@ def generated() -> Iterator[tuple[Path, str]]:
             flat = Flattener(json.loads(parse(source, "--json"))).flatten()
             yield TARGET / "data" / f"{name}.json", render(flat)
     text = re.sub(r"^ *@unstable\([^)]*\)\n", "", parse(SOURCES["plugin"]), flags=re.MULTILINE)
-    notice = "// Generated from wit/v0 by tools/contract.py: the same contract without feature gates.\n"
-    yield TARGET / "ungated" / "plugin.wit", notice + text
+    yield TARGET / "ungated" / "plugin.wit", text
 
 
 def render(flat: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from zeroclaw_host.contract import contract, ungated_wit, wit_directory
 from zeroclaw_host.contract.types import EnumType, FlagsType, RecordType, VariantType
 
