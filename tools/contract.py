@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "zeroclaw_host" / "contract"
-SOURCES = {"plugin": ROOT / "wit" / "v0", "wasi": ROOT / "wit" / "wasi"}
+SOURCES = {"plugin": ROOT / "wit" / "v0", "wasi": ROOT / "wit"}
 
 
 def parse(source: Path, *options: str) -> str:
