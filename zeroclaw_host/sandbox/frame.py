@@ -1,0 +1,271 @@
+"""The call frame: everything the host knows about one call into a guest.
+
+A frame begins before guest code is loaded and ends when the call has. It carries who is called and for whom, what is
+still allowed (time, host calls), what the guest left behind (output, handles), and the first error the host itself met.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import Final
+
+from zeroclaw_host.errors import ConfigInvalid, DeadlineExceeded, Kind, PluginError
+from zeroclaw_host.instance import InstanceScope
+from zeroclaw_host.package.manifest import Capability
+from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.resources import ResourceTable
+from zeroclaw_host.services.bundle import InstanceServices
+from zeroclaw_host.services.config import ResolvedConfig
+from zeroclaw_host.services.logging import CallSite
+
+MAX_HOST_CALLS: Final = 1000
+"""Charged host calls of one frame (PLG-024)."""
+
+MAX_CAPTURED_BYTES: Final = 64 * 1024
+"""Kept bytes of each output stream of one frame; the size of one log record, into which they go."""
+
+
+class CallCancelled(PluginError):
+    """The caller gave the call up."""
+
+    code = "call_cancelled"
+    kind = Kind.UNAVAILABLE
+
+
+class Phase(Enum):
+    """What a frame is for, which decides which services answer in it."""
+
+    STANDARD = "standard"
+    """Instantiation, metadata, and every call of a memory plugin: the log only."""
+    TOOL_EXECUTE = "tool-execute"
+    """A tool's ``execute``."""
+    CHANNEL_SERVICE = "channel-service"
+    """A channel's operational calls."""
+
+
+_PHASE_CAPABILITY: Final = {Phase.TOOL_EXECUTE: Capability.TOOL, Phase.CHANNEL_SERVICE: Capability.CHANNEL}
+
+
+class OutputCapture:
+    """The end of what a guest wrote to one of its output streams, bounded.
+
+    The end, because a traceback comes last. ``total`` counts all bytes ever written.
+    """
+
+    __slots__ = ("_kept", "_limit", "total")
+
+    def __init__(self, limit: int = MAX_CAPTURED_BYTES) -> None:
+        self._kept = bytearray()
+        self._limit = limit
+        self.total = 0
+
+    def write(self, data: bytes) -> None:
+        """Add bytes, forgetting the oldest beyond the limit."""
+        self.total += len(data)
+        self._kept += data[-self._limit :]
+        if len(self._kept) > self._limit:
+            del self._kept[: len(self._kept) - self._limit]
+
+    @property
+    def truncated(self) -> bool:
+        """Whether some of what was written is gone."""
+        return self.total > len(self._kept)
+
+    def text(self) -> str:
+        """What is kept, as text; bytes that are no UTF-8 are replaced."""
+        return self._kept.decode("utf-8", "replace")
+
+
+class CallFrame:
+    """One call into a guest. Made by a world, read by the gate and by imports.
+
+    :param scope: the instance that is called, with the permissions in force.
+    :param services: what stands behind its imports.
+    :param table: the handles of the store the call runs in; a fresh store has a fresh table.
+    :param clock: seconds that only grow; a test may bring its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        scope: InstanceScope,
+        services: InstanceServices,
+        limits: Limits,
+        phase: Phase = Phase.STANDARD,
+        call_site: CallSite | None = None,
+        table: ResourceTable | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.scope = scope
+        self.services = services
+        self.limits = limits
+        self.phase = phase
+        self.call_site = call_site or CallSite()
+        self.table = ResourceTable() if table is None else table
+        self.stdout = OutputCapture()
+        self.stderr = OutputCapture()
+        self.error: BaseException | None = None
+        """The first error a host function met. The gate keeps it here; the call's caller gets it."""
+        self.host_calls = 0
+        self._clock = clock
+        self._started = clock()
+        self._deadline = self._started + limits.call_timeout_seconds
+        self._host_seconds = 0.0
+        self._host_since: float | None = None
+        self._changed = threading.Condition()
+        self._cancelled = False
+        self._config: ResolvedConfig | ConfigInvalid | None = None
+
+    # --- time -------------------------------------------------------------------------------------------------------
+
+    def remaining(self, what: str = "") -> float:
+        """Seconds left until the deadline, always more than zero.
+
+        :param what: what is being waited for, named by the error.
+        :raises DeadlineExceeded: none are left.
+        :raises CallCancelled: the caller gave up.
+        """
+        if self._cancelled:
+            raise CallCancelled("the call was cancelled by its caller")
+        left = self._deadline - self._clock()
+        if left <= 0:
+            raise self._deadline_exceeded(what)
+        return left
+
+    @property
+    def deadline(self) -> float:
+        """The moment of the deadline on :func:`time.monotonic`'s scale."""
+        return self._deadline
+
+    def wait(self, ready: Callable[[], bool], what: str, *, until: float | None = None) -> bool:
+        """Wait until ``ready()`` is true, no longer than the call may take (PLG-018).
+
+        Worker threads that change what ``ready`` looks at call :meth:`notify` afterwards.
+
+        :param what: what is waited for, for the error.
+        :param until: a moment on the clock's scale at which to stop waiting without error.
+        :returns: whether it became true; ``False`` only when ``until`` passed.
+        :raises DeadlineExceeded: the deadline passed first.
+        :raises CallCancelled: the caller gave up.
+        """
+        with self._changed:
+            while not ready():
+                left = self.remaining(what)
+                if until is not None:
+                    pause = until - self._clock()
+                    if pause <= 0:
+                        return False
+                    left = min(left, pause)
+                self._changed.wait(left)
+        return True
+
+    def notify(self) -> None:
+        """Wake :meth:`wait` so that it looks again. Callable from any thread."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def cancel(self) -> None:
+        """Make the call end soon: at once inside :meth:`wait`, at the next epoch tick in guest code. From any thread."""
+        self._cancelled = True
+        self.notify()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether :meth:`cancel` was called."""
+        return self._cancelled
+
+    def enter_host(self) -> None:
+        """From here on the time is the host's, not the guest's. The gate says so; imports need not."""
+        self._host_since = self._clock()
+
+    def leave_host(self) -> None:
+        """From here on the time is the guest's again."""
+        if self._host_since is not None:
+            self._host_seconds += self._clock() - self._host_since
+            self._host_since = None
+
+    def _deadline_exceeded(self, what: str) -> DeadlineExceeded:
+        now = self._clock()
+        in_host = self._host_seconds + (now - self._host_since if self._host_since is not None else 0.0)
+        host_ms = round(in_host * 1000)
+        elapsed_ms = round((now - self._started) * 1000)
+        timeout_ms = self.limits.call_timeout_ms
+        doing = f" while waiting for {what}" if what else ""
+        return DeadlineExceeded(
+            f"the call ran past its deadline of {timeout_ms} ms{doing}",
+            details={
+                "timeout_ms": timeout_ms,
+                "guest_ms": max(0, elapsed_ms - host_ms),
+                "host_ms": host_ms,
+                "waited_for": what,
+            },
+        )
+
+    # --- services ---------------------------------------------------------------------------------------------------
+
+    def charge(self) -> bool:
+        """Count one charged host call; whether the budget still covers it (PLG-024)."""
+        self.host_calls += 1
+        return self.host_calls <= MAX_HOST_CALLS
+
+    @property
+    def serves(self) -> bool:
+        """Whether configuration, secrets, state and connections answer in this frame."""
+        return _PHASE_CAPABILITY.get(self.phase) is self.scope.identity.capability
+
+    def config(self) -> ResolvedConfig:
+        """This instance's configuration, resolved at most once in a frame, a failure included (PLG-169).
+
+        :raises ConfigInvalid: it does not resolve.
+        """
+        if self._config is None:
+            try:
+                resolved = self.services.config.resolve(self.scope)
+                if resolved.scope is not self.scope:
+                    raise ConfigInvalid("the configuration was resolved for another instance")
+                self._config = resolved
+            except ConfigInvalid as error:
+                self._config = error
+        if isinstance(self._config, ConfigInvalid):
+            raise self._config
+        return self._config
+
+    # --- end --------------------------------------------------------------------------------------------------------
+
+    def keep_error(self, error: BaseException) -> None:
+        """Remember what a host function met, unless something was met before."""
+        if self.error is None:
+            self.error = error
+
+
+_local: Final = threading.local()
+
+
+class NoCallFrame(RuntimeError):
+    """A host function was called outside any call into a guest."""
+
+
+def current_frame() -> CallFrame:
+    """The frame of the guest call this thread is in. A host's worker thread is in none: hand it the frame.
+
+    :raises NoCallFrame: there is none.
+    """
+    frame: CallFrame | None = getattr(_local, "frame", None)
+    if frame is None:
+        raise NoCallFrame("no guest call is running on this thread")
+    return frame
+
+
+@contextmanager
+def entered(frame: CallFrame) -> Iterator[CallFrame]:
+    """Make this the thread's current frame for the time of the block."""
+    previous: CallFrame | None = getattr(_local, "frame", None)
+    _local.frame = frame
+    try:
+        yield frame
+    finally:
+        _local.frame = previous

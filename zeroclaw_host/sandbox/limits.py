@@ -1,0 +1,55 @@
+"""The bounds every guest runs under."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from zeroclaw_host.errors import Kind, ZeroclawError
+
+
+class LimitInvalid(ZeroclawError):
+    """A limit is not a positive whole number. ``details`` holds ``limit``."""
+
+    code = "limit_invalid"
+    kind = Kind.INVALID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one plugin instance may use. A store cannot be built without these (PLG-020…023).
+
+    All are at least one: zero would mean a plugin that can do nothing, and is taken for a mistake (PLG-021).
+
+    :raises LimitInvalid: a value is zero, negative or no whole number.
+    """
+
+    call_fuel: int = 1_000_000_000
+    """Units of guest work in one call."""
+    call_timeout_ms: int = 30_000
+    """Wall-clock milliseconds of one call, host work included."""
+    max_memory_mb: int = 256
+    """Mebibytes of linear memory."""
+    max_table_elements: int = 100_000
+    """Elements of one table."""
+    max_instances: int = 64
+    """Core instances in one store."""
+    max_connections_per_instance: int = 16
+    """Simultaneous outbound connections of one logical instance, over all its calls."""
+
+    def __post_init__(self) -> None:
+        for bound in fields(self):
+            value: object = getattr(self, bound.name)
+            if type(value) is not int or value < 1:
+                raise LimitInvalid(
+                    f"{bound.name} must be a whole number of at least 1", details={"limit": bound.name}
+                )
+
+    @property
+    def max_memory_bytes(self) -> int:
+        """The memory ceiling in bytes."""
+        return self.max_memory_mb * 1024 * 1024
+
+    @property
+    def call_timeout_seconds(self) -> float:
+        """The deadline of one call in seconds."""
+        return self.call_timeout_ms / 1000
