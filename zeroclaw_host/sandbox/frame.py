@@ -122,6 +122,10 @@ class CallFrame:
 
     # --- time -------------------------------------------------------------------------------------------------------
 
+    def now(self) -> float:
+        """Seconds on this frame's clock, the scale of :attr:`deadline` and of ``until`` in :meth:`wait`."""
+        return self._clock()
+
     def remaining(self, what: str = "") -> float:
         """Seconds left until the deadline, always more than zero.
 
