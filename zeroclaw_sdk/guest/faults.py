@@ -1,0 +1,100 @@
+"""How a call into a plugin can fail, and how a failure is told to the plugin's author."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from collections.abc import Iterator
+from pathlib import PurePath
+from types import ModuleType
+from typing import Final
+
+MESSAGE_LIMIT: Final = 2000
+"""Characters of an exception's own message that are passed on; a message can hold a whole document."""
+
+FRAME_LIMIT: Final = 12
+"""Innermost frames that are shown; a runaway recursion has thousands."""
+
+CAUSE_LIMIT: Final = 4
+"""Exceptions of a chain that are shown."""
+
+
+class ToolError(Exception):
+    """Raise it to end a call with a failure that the model can read and act on.
+
+    It is an answer, not a fault: nothing about where it was raised is reported.
+    """
+
+
+class ArgumentsInvalid(ToolError):
+    """The arguments of a call do not fit the tool's parameters. ``problems`` names each place and what is wrong there."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+class DefinitionInvalid(TypeError):
+    """A plugin's classes cannot be turned into exports: a missing name, an annotation without a JSON form."""
+
+
+def describe(error: BaseException, root: str | None) -> str:
+    """An exception as its author wants to read it: type, message, and the lines of the author's own files (PAINS-15).
+
+    :param root: the directory of the author's modules. Frames elsewhere (the SDK, the standard library) are left
+        out unless there are no others; None keeps every frame.
+    """
+    parts: list[str] = []
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen and len(seen) < CAUSE_LIMIT:
+        seen.add(id(current))
+        parts.append(("caused by " if parts else "") + _headline(current))
+        parts.extend(_frames(current, root))
+        hidden = current.__suppress_context__
+        current = current.__cause__ or (None if hidden else current.__context__)
+    return "\n".join(parts)
+
+
+def remember_sources(root: str, modules: dict[str, ModuleType]) -> None:
+    """Keep the source lines of the modules below ``root`` in memory.
+
+    A built component has no files, so a traceback could not quote the line it points at. The lines are read while the
+    component is built and are part of it from then on.
+    """
+    for module in list(modules.values()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and _below(path, root):
+            lines = linecache.getlines(path)
+            # No modification time: linecache then never compares the entry with a file.
+            linecache.cache[path] = (sum(map(len, lines)), None, lines, path)
+
+
+def _headline(error: BaseException) -> str:
+    try:
+        message = str(error)
+    except Exception as broken:  # noqa: BLE001  # the author's own __str__ may fail; the report must not
+        message = f"(its message raised {type(broken).__name__})"
+    if len(message) > MESSAGE_LIMIT:
+        message = message[:MESSAGE_LIMIT] + "…"
+    name = type(error).__qualname__
+    module = type(error).__module__
+    shown = name if module in ("builtins", "__main__", "app") else f"{module}.{name}"
+    return f"{shown}: {message}" if message else shown
+
+
+def _frames(error: BaseException, root: str | None) -> Iterator[str]:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if root is None or _below(frame.filename, root)]
+    for frame in (own or list(frames))[-FRAME_LIMIT:]:
+        path = _relative(frame.filename, root) if own else frame.filename
+        quoted = f": {frame.line}" if frame.line else ""
+        yield f"  {path}:{frame.lineno} in {frame.name}{quoted}"
+
+
+def _below(path: str, root: str) -> bool:
+    return PurePath(path).is_relative_to(root)
+
+
+def _relative(path: str, root: str | None) -> str:
+    return path if root is None else str(PurePath(path).relative_to(root))
