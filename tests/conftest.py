@@ -1,12 +1,52 @@
-"""Fixtures every room shares."""
+"""What every room's tests share: requirement numbers that must exist, and system programs that may be missing."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+REQUIREMENTS = Path(__file__).resolve().parents[1] / "docs" / "requirements"
+FAULT_NUMBER = re.compile(r"PAINS-([1-9]|1\d|2[0-5])")
+
+
+def known_requirements() -> dict[str, str]:
+    """Every numbered requirement with its text."""
+    found: dict[str, str] = {}
+    for name in ("plugins.md", "rpc.md"):
+        text = (REQUIREMENTS / name).read_text(encoding="utf-8")
+        found.update(re.findall(r"^- \*\*((?:PLG|RPC)-\d{3})\*\* (.*)$", text, flags=re.MULTILINE))
+    return found
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--requirements", action="store_true", help="print every requirement with the tests that prove it"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    known = known_requirements()
+    proofs: dict[str, set[str]] = {}
+    for item in items:
+        for mark in item.iter_markers("req"):
+            for number in mark.args:
+                if number not in known and not FAULT_NUMBER.fullmatch(number):
+                    raise pytest.UsageError(f"{item.nodeid} claims the unknown requirement {number}")
+                proofs.setdefault(number, set()).add(item.nodeid.partition("[")[0])
+    if config.getoption("--requirements"):
+        for number, text in known.items():
+            tests = sorted(proofs.get(number, ()))
+            print(f"{number}  {len(tests):3}  {text[:100]}")
+            for test in tests:
+                print(f"               {test}")
+        proven = sum(number in proofs for number in known)
+        print(f"{proven} of {len(known)} requirements are named by a test")
+        items.clear()
 
 
 @pytest.fixture(scope="session")
