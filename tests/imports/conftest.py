@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from zeroclaw_host.services.logging import MemoryLogSink
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
+GUESTS = Path(__file__).parent / "guests"
 
 
 class NoConfig:
@@ -132,18 +134,41 @@ def python_guest() -> Callable[[str], bytes]:
     """Builds ``guests/<name>.py`` for the world ``tool-plugin`` (about ten seconds, the first time)."""
 
     def build(name: str) -> bytes:
-        source = Path(__file__).parent / "guests"
         contract = b"".join(path.read_bytes() for path in sorted((wit_directory() / "v0").glob("*.wit")))
-        key = digest_of((source / f"{name}.py").read_bytes(), contract, version("componentize-py"))
+        key = digest_of((GUESTS / f"{name}.py").read_bytes(), contract, version("componentize-py"))
 
         def run(target: Path) -> None:
             command = [
                 str(BIN / "componentize-py"),
                 *("--all-features", "-d", str(wit_directory() / "v0"), "-w", "tool-plugin"),
-                *("componentize", "-p", str(source), name, "-o", str(target)),
+                *("componentize", "-p", str(GUESTS), name, "-o", str(target)),
             ]
             subprocess.run(command, check=True, capture_output=True)
 
         return built_once(f"{name}-{key}", run).read_bytes()
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def hostile_tool() -> Callable[[str, str, str], bytes]:
+    """Builds a tool from core imports and the body of ``execute``, both in the text format, for a version of WASI."""
+
+    def build(imports: str, body: str, wasi: str) -> bytes:
+        text = (GUESTS / "hostile.wat").read_text().replace("{imports}", imports).replace("{body}", body)
+        with tempfile.TemporaryDirectory() as name:
+            work = Path(name)
+            shutil.copytree(wit_directory() / "deps", work / "wit" / "deps")
+            shutil.copytree(wit_directory() / "v0", work / "wit" / "deps" / "plugin")
+            shutil.copy(wit_directory() / "wasi.wit", work / "wit" / "deps" / "wasi.wit")
+            shutil.copy(GUESTS / "hostile.wit", work / "wit")
+            (work / "core.wat").write_text(text)
+            for path in (work / "core.wat", *(work / "wit").rglob("*.wit")):
+                path.write_text(path.read_text().replace("@0.2.12", f"@{wasi}"))
+            tool = [str(BIN / "wasm-tools"), "component"]
+            embed = ["embed", "--all-features", "--world", "hostile", "wit", "core.wat", "-o", "core.wasm"]
+            subprocess.run([*tool, *embed], check=True, cwd=work)
+            subprocess.run([*tool, "new", "core.wasm", "-o", "tool.wasm"], check=True, cwd=work)
+            return (work / "tool.wasm").read_bytes()
 
     return build
