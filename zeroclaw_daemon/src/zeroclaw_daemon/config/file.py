@@ -1,0 +1,206 @@
+"""Reading and writing the configuration file.
+
+Reading ends in one immutable :class:`Snapshot`, or in an error that says where the file is wrong. Writing takes the lock,
+starts from the file as it is, changes it in place (comments and order stay), validates the whole and saves once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, cast
+
+import tomlkit
+from pydantic import ValidationError
+from tomlkit import TOMLDocument
+from tomlkit.exceptions import TOMLKitError
+
+from zeroclaw_daemon.config.location import Place, place_of_offset, place_of_syntax_error
+from zeroclaw_daemon.config.overrides import Override, apply_overrides, overrides_in
+from zeroclaw_daemon.config.problems import (
+    ConfigCandidateInvalid,
+    ConfigFileInvalid,
+    ConfigSyntaxInvalid,
+    Problem,
+    problems_of,
+)
+from zeroclaw_daemon.config.saving import Steps, replace_file, storage_error, write_lock
+from zeroclaw_daemon.config.schema import SCHEMA_VERSION, Config
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""No configuration is this large; a larger file is something else by mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One revision of the configuration.
+
+    ``revision`` is a digest of the file's bytes and of the overriding variables. ``problems`` are faults that were
+    survived: then ``plugins_dropped`` is true, the whole ``[plugins]`` section counts as absent, plugins are off, and
+    nothing may be decided by its defaults that an operator could have written stricter (PLG-123, D-17). ``overridden``
+    are the properties that environment variables set. ``notices`` are to be said aloud.
+    """
+
+    config: Config
+    revision: str
+    path: Path
+    exists: bool = True
+    problems: tuple[Problem, ...] = ()
+    notices: tuple[str, ...] = ()
+    overridden: frozenset[str] = field(default=frozenset())
+
+    @property
+    def plugins_dropped(self) -> bool:
+        """Whether the file has a ``[plugins]`` section that cannot be read."""
+        return bool(self.problems)
+
+
+def load(path: Path, env: Mapping[str, str] | None = None) -> Snapshot:
+    """Read the file; without one, everything is at its default.
+
+    :param env: the environment, for ``ZEROCLAW_section__key`` overrides (D-38).
+    :raises ConfigSyntaxInvalid: the file is no TOML in UTF-8.
+    :raises ConfigFileInvalid: a key outside ``[plugins]`` is unknown or has a wrong value.
+    :raises StorageError: the file cannot be read.
+    """
+    raw = read_bytes(path)
+    return parse(raw if raw is not None else b"", path, env=env, exists=raw is not None)
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """The file's bytes, or None when there is no file.
+
+    :raises StorageError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise storage_error(error, str(path), "read the configuration") from error
+    if len(raw) > MAX_BYTES:
+        raise ConfigFileInvalid([Problem(str(path), "", f"the file is larger than {MAX_BYTES} bytes")])
+    return raw
+
+
+def parse(raw: bytes, path: Path, *, env: Mapping[str, str] | None = None, exists: bool = True) -> Snapshot:
+    """The snapshot these bytes mean; errors as in :func:`load`."""
+    text = _decode(raw, path)
+    values = _toml(text, path)
+    overrides = overrides_in(env or {})
+    problems = apply_overrides(values, overrides, file=str(path))
+    if problems:
+        raise ConfigFileInvalid(problems)
+    notices: list[str] = []
+    try:
+        config = _validate(values, notices)
+    except ValidationError as error:
+        problems = problems_of(error, file=str(path), text=text, overrides=[o.property for o in overrides])
+        if any(problem.property.split(".")[0] != "plugins" for problem in problems):
+            raise ConfigFileInvalid(problems) from None
+        notices.clear()
+        config = _validate({key: value for key, value in values.items() if key != "plugins"}, notices)
+    return Snapshot(
+        config,
+        revision=_revision(raw, overrides),
+        path=path,
+        exists=exists,
+        problems=problems,
+        notices=tuple(notices),
+        overridden=frozenset(override.property for override in overrides),
+    )
+
+
+def edit(path: Path, change: Callable[[TOMLDocument], None], *, steps: Steps | None = None) -> Snapshot:
+    """Change the file in place, under the lock, in one step.
+
+    :param change: alters the document. When the text comes out as it was, nothing is written.
+    :returns: the file as it is now, without overrides.
+    :raises ConfigSyntaxInvalid: the file is no TOML; it stays as it is (RPC-249).
+    :raises ConfigFileInvalid: the file is invalid and would stay so; nothing is written.
+    :raises ConfigCandidateInvalid: the change would make it invalid; nothing is written.
+    :raises ConfigBusy: another program holds the lock.
+    :raises StorageError: the file cannot be read or written; it stays as it is.
+    """
+    with write_lock(path):
+        raw = read_bytes(path)
+        text = _decode(raw or b"", path)
+        _toml(text, path)
+        try:
+            document = tomlkit.parse(text)
+        except TOMLKitError as error:
+            raise ConfigSyntaxInvalid([Problem(str(path), "", str(error))]) from error
+        if not text.strip():
+            document["schema_version"] = SCHEMA_VERSION
+        before = document.as_string()
+        change(document)
+        candidate = document.as_string()
+        data = candidate.encode()
+        if candidate == before or data == raw:
+            return parse(raw or b"", path, exists=raw is not None)
+        snapshot = _accepted(data, raw or b"", path)
+        replace_file(path, data, steps)
+        return snapshot
+
+
+def _accepted(data: bytes, old: bytes, path: Path) -> Snapshot:
+    """The candidate's snapshot, or an error that tells a fault of the file from a fault of the change."""
+    try:
+        snapshot = parse(data, path)
+        if not snapshot.problems:
+            return snapshot
+        problems = snapshot.problems
+    except ConfigFileInvalid as error:
+        problems = error.problems
+    before = parse(old, path)
+    if before.problems:
+        raise ConfigFileInvalid(before.problems)
+    raise ConfigCandidateInvalid(problems)
+
+
+def _decode(raw: bytes, path: Path) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        good = raw[: error.start].decode()
+        place = place_of_offset(good, len(good))
+        raise ConfigSyntaxInvalid([Problem(str(path), "", "the file is not UTF-8", place)]) from None
+
+
+def _toml(text: str, path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        place = place_of_syntax_error(error, text)
+        message = str(error).split(" (at ")[0]
+        raise ConfigSyntaxInvalid([Problem(str(path), "", f"not TOML: {message}", place)]) from None
+    except RecursionError:
+        raise ConfigSyntaxInvalid(
+            [Problem(str(path), "", "not usable: nested too deep", Place(1, 1))]
+        ) from None
+
+
+def _validate(values: Mapping[str, object], notices: list[str]) -> Config:
+    return Config.model_validate(_frozen(values), context={"notices": notices})
+
+
+def _frozen(value: object) -> object:
+    """Lists as tuples: the schema is immutable and strict."""
+    match value:
+        case dict():
+            return {key: _frozen(inner) for key, inner in cast("dict[str, object]", value).items()}
+        case list():
+            return tuple(_frozen(inner) for inner in cast("list[object]", value))
+        case _:
+            return value
+
+
+def _revision(raw: bytes, overrides: tuple[Override, ...]) -> str:
+    digest = hashlib.sha256(raw)
+    for override in overrides:
+        digest.update(f"\0{override.variable}\0{override.text}".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()[:32]
