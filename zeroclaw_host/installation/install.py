@@ -1,0 +1,184 @@
+"""Putting a package into the plugins directory.
+
+The bytes that were checked are the bytes that are written: nothing is read from the source a second time. Until the one
+move that publishes them, nothing is at the package's name; from then on all of it is (PLG-048).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from zeroclaw_host.errors import InstallError, Remedy, RemedyAction, StorageError
+from zeroclaw_host.installation.discovery import InstalledPackage, find_claimants, judge
+from zeroclaw_host.installation.filesystem import FileSystem, Operation, PosixFileSystem, storage_error
+from zeroclaw_host.installation.lock import Clock, DirectoryLock, locked
+from zeroclaw_host.installation.pipeline import LoadCheck, prepare
+from zeroclaw_host.installation.rows import RowStore, seed_for
+from zeroclaw_host.installation.transaction import NameOccupied, Staging, Step, staging
+from zeroclaw_host.package.admission import AdmittedPackage
+from zeroclaw_host.package.manifest import Manifest
+from zeroclaw_host.package.reader import MANIFEST_NAME, SKILLS_NAME, PackageReader
+from zeroclaw_host.package.signature import SignaturePolicy, SignatureVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class InstallReport:
+    """What an install did."""
+
+    directory: Path
+    manifest: Manifest
+    component_sha256: str | None
+    signature: SignatureVerdict
+    notices: tuple[str, ...]
+    key: str | None
+    """The key of the default tool binding's row, where one is owed."""
+    row_created: bool
+    """Whether the row was written just now; an existing one is left as it is."""
+    egress_hosts: tuple[str, ...]
+    """What a row created just now grants."""
+    leftover: Path | None
+    """A hidden entry that could not be removed after the package was published. It does no harm."""
+
+    @property
+    def name(self) -> str:
+        """The package's name."""
+        return self.manifest.name
+
+    @property
+    def version(self) -> str:
+        """The package's version."""
+        return self.manifest.version
+
+
+def install(
+    directory: Path,
+    reader: PackageReader,
+    *,
+    policy: SignaturePolicy,
+    load_check: LoadCheck | None,
+    rows: RowStore | None = None,
+    filesystem: FileSystem | None = None,
+    clock: Clock | None = None,
+) -> InstallReport:
+    """Check a package and publish it in ``directory``, which is made when it is missing.
+
+    :param load_check: None installs a component that was never tried (PLG-039).
+    :param rows: where the row of the default tool binding is seeded; None seeds none.
+    :raises PackageError: admission refused the package.
+    :raises ZeroclawError: the component does not load.
+    :raises NameOccupied: the name is taken; the remedy removes or updates what is there (PLG-062).
+    :raises StorageError: the disk did not do its part; nothing was published.
+    :raises InstallError: see :mod:`~zeroclaw_host.installation.transaction` and ``lock``.
+    """
+
+    def refuse_taken_name(package: AdmittedPackage) -> None:
+        require_free(directory, package.manifest.name, policy)
+
+    package = prepare(reader, policy, load_check, before_compiling=refuse_taken_name)
+    name = package.manifest.name
+    _make_plugins_directory(directory)
+    with locked(directory, clock=clock) as lock:
+        require_free(directory, name, policy)
+        seed = seed_for(package.manifest)
+        row = rows.prepare(seed) if rows is not None and seed is not None else None
+        with staging(lock, filesystem or PosixFileSystem(), name) as work:
+            work.fill(payload(package))
+            _publish(work, lock)
+            if row is not None:
+                work.on_failure(row.undo)
+                row.commit()
+    created = row is not None and row.creates
+    return InstallReport(
+        directory=directory / name,
+        manifest=package.manifest,
+        component_sha256=package.component_sha256,
+        signature=package.signature,
+        notices=package.notices,
+        key=None if seed is None else seed.key,
+        row_created=created,
+        egress_hosts=seed.egress_hosts if seed is not None and created else (),
+        leftover=work.leftover,
+    )
+
+
+def payload(package: AdmittedPackage) -> tuple[Step, ...]:
+    """The steps that write a package: manifest, skills, the component last; then everything flushed (PLG-366)."""
+    files: dict[str, bytes] = {MANIFEST_NAME: package.manifest_bytes}
+    files |= {f"{SKILLS_NAME}/{path}": data for path, data in sorted(package.skills.items())}
+    if package.component is not None and package.manifest.wasm_path is not None:
+        files[posixpath.normpath(package.manifest.wasm_path)] = package.component
+    folders = list(dict.fromkeys(folder for path in files for folder in _folders(path)))
+    return (
+        *(Step(Operation.MAKE, folder) for folder in folders),
+        *(Step(Operation.WRITE, path, data) for path, data in files.items()),
+        *(Step(Operation.SYNC, path) for path in files),
+        *(Step(Operation.SYNC, folder) for folder in reversed(folders)),
+        Step(Operation.SYNC, ""),
+    )
+
+
+def _folders(path: str) -> Iterator[str]:
+    """The folders above a relative path, outermost first."""
+    parts = path.split("/")[:-1]
+    for depth in range(1, len(parts) + 1):
+        yield "/".join(parts[:depth])
+
+
+def require_free(directory: Path, name: str, policy: SignaturePolicy) -> None:
+    """Whether a package of this name could be published.
+
+    :raises NameOccupied: something is at the name, or an installed package has it under another directory name.
+    """
+    claimants = find_claimants(directory, name)
+    final = directory / name
+    if not claimants and not _occupied(final):
+        return
+    if len(claimants) == 1 and isinstance(judge(claimants[0], policy), InstalledPackage):
+        raise NameOccupied(
+            f"{name} is installed already, in {claimants[0]}",
+            remedy=Remedy(RemedyAction.UPDATE_PLUGIN, {"name": name}),
+            details={"name": name, "path": str(claimants[0])},
+        )
+    raise _not_a_package(name, claimants[0] if claimants else final)
+
+
+def _publish(work: Staging, lock: DirectoryLock) -> None:
+    try:
+        work.publish()
+    except NameOccupied as error:
+        # Something that takes no part in the lock got there first.
+        raise _not_a_package(work.name.package, lock.directory / work.name.package) from error
+
+
+def _not_a_package(name: str, path: Path) -> InstallError:
+    return NameOccupied(
+        f"{path} is in the way of {name} and is no package that loads",
+        remedy=Remedy(RemedyAction.REMOVE_PLUGIN, {"name": name}),
+        details={"name": name, "path": str(path)},
+    )
+
+
+def _occupied(path: Path) -> bool:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise storage_error(error, str(path), "look for an installed package") from error
+    return True
+
+
+def _make_plugins_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise StorageError(
+            f"{directory} is not a directory, so no plugin can be installed in it",
+            remedy=Remedy(RemedyAction.MAKE_DIRECTORY, {"path": str(directory)}),
+            details={"path": str(directory), "errno": "ENOTDIR"},
+        ) from error
+    except OSError as error:
+        raise storage_error(error, str(directory), "make the plugins directory") from error
