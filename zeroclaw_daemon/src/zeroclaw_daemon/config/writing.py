@@ -60,11 +60,10 @@ def assign(document: TOMLDocument, dotted: str, value: object) -> None:
     """Set one property in the document; None and, for optional properties, the empty text unset it."""
     segments = dotted.split(".")
     wanted = coerce(find_value(segments), value, path=dotted)
-    table = _table(document, segments)
-    if wanted is None:
-        table.pop(segments[-1], None)
-    else:
-        _write(table, segments[-1], wanted)
+    if wanted is not None:
+        _write(_table(document, segments), segments[-1], wanted)
+    elif _exists(document, segments):
+        del _table(document, segments)[segments[-1]]
 
 
 def _list_type(dotted: str, segments: Sequence[str]) -> Value:
@@ -72,6 +71,23 @@ def _list_type(dotted: str, segments: Sequence[str]) -> Value:
     if found.kind is not ValueKind.LIST:
         raise PropertyValueInvalid(f"{dotted}: is no list", details={"property": dotted})
     return found
+
+
+def _exists(document: TOMLDocument, segments: Sequence[str]) -> bool:
+    node: object = document
+    for segment in segments:
+        if isinstance(node, MutableMapping):
+            node = cast("Writable", node).get(segment)
+        elif isinstance(node, (AoT, Array)):
+            rows = [
+                cast("Writable", row)
+                for row in cast("Sequence[object]", node)
+                if isinstance(row, MutableMapping)
+            ]
+            node = next((row for row in rows if row.get("name") == segment), None)
+        else:
+            return False
+    return node is not None
 
 
 def _table(document: TOMLDocument, segments: Sequence[str]) -> Writable:
