@@ -70,6 +70,8 @@ class RemedyAction(Enum):
     """``path``, and ``line`` and ``column`` where known: mend a file by hand."""
     INSTALL_EXTRA = "install_extra"
     """``extra``: install a distribution's extra."""
+    RESTRICT_FILE = "restrict_file"
+    """``path``: let nobody but the owner read or write a file."""
     SHORTEN_PATH = "shorten_path"
     """``variable``: name a shorter path by an environment variable."""
     RUN_HELP = "run_help"

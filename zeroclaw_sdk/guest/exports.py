@@ -19,7 +19,7 @@ from zeroclaw_sdk.guest import log
 from zeroclaw_sdk.guest.faults import DefinitionInvalid, describe, remember_sources
 from zeroclaw_sdk.guest.host import install_host
 from zeroclaw_sdk.guest.tool import Tool, ToolDefinition
-from zeroclaw_sdk.guest.wit import WitHost
+from zeroclaw_sdk.guest.wit import WitHost, encodable
 
 
 def find_tool(module: ModuleType) -> type[Tool]:
@@ -80,7 +80,6 @@ def _tool(definition: ToolDefinition, root: str) -> type:
     schema = json.dumps(definition.parameters_schema)
     result: Any = import_module("wit_world.exports.tool").ToolResult
     err: Any = import_module("componentize_py_types").Err
-    reseed = getattr(sys.modules.get("random"), "seed", None)
 
     class ToolExports:
         def name(self) -> str:
@@ -93,14 +92,14 @@ def _tool(definition: ToolDefinition, root: str) -> type:
             return schema
 
         def execute(self, args: str) -> object:
-            if reseed is not None:
-                reseed()  # the generator's state at build time is part of the component
             try:
                 outcome = definition.call(args)
                 return result(outcome.success, encodable(outcome.output), _optional(outcome.error))
             except BaseException as error:  # noqa: BLE001  # whatever leaves an export aborts the guest wordlessly
                 text = encodable(describe(error, root))
-                log.error(text, action=log.Action.FAIL, outcome=log.Outcome.FAILURE, function=definition.name)
+                log.error(
+                    text, action=log.Action.FAIL, outcome=log.Outcome.FAILURE, function=definition.function
+                )
             raise err(text)
 
     return ToolExports
@@ -108,8 +107,3 @@ def _tool(definition: ToolDefinition, root: str) -> type:
 
 def _optional(text: str | None) -> str | None:
     return None if text is None else encodable(text)
-
-
-def encodable(text: str) -> str:
-    """The text with lone surrogates replaced, which have no place in the contract's strings."""
-    return text.encode("utf-8", "replace").decode()

@@ -86,6 +86,7 @@ class ToolDefinition:
             raise DefinitionInvalid(f"{where}.run must be a plain function, not `async def`")
         self.cls = cls
         self.name = cls.name
+        self.function = f"{where}.run"
         self.description = cls.description or summary(cls)
         self.config = _config_class(cls)
         self._parameters, self._invoke = _parameters(cls)
@@ -114,7 +115,12 @@ class ToolDefinition:
                 tool.config = self.config.read(cast("Mapping[str, object]", values))
             return Outcome(True, _output(self._invoke(tool, typed)))
         except ToolError as error:
-            log.warn(f"{self.name} refused the call", action=log.Action.REJECT, outcome=log.Outcome.FAILURE)
+            log.warn(
+                f"{self.name} refused the call",
+                action=log.Action.REJECT,
+                outcome=log.Outcome.FAILURE,
+                function=self.function,
+            )
             return Outcome(False, "", str(error) or type(error).__name__)
 
 

@@ -1,15 +1,30 @@
 """The real host of a built component, reached through the modules that componentize-py generates.
 
-An error value that left an export as an exception of another type would abort the component without a word, so every
-call of an import is wrapped here, exactly once.
+What the generated code cannot pass on it does not refuse, it aborts the component without a word: an error value as an
+exception of another type, a lone surrogate in a text, a number out of range, a recursion limit reached half-way. So
+every call of an import is made here, and nowhere else.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from zeroclaw_sdk.guest.host import LogEvent, SecretError
+
+
+_U64_MAX: Final = 2**64 - 1
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates replaced, which have no place in the contract's strings."""
+    return str(text).encode("utf-8", "replace").decode()
+
+
+def _headroom(frames: int = 40) -> None:
+    """Raise RecursionError here rather than inside generated code, which turns a handful of values into calls."""
+    if frames:
+        _headroom(frames - 1)
 
 
 def _case(word: str) -> str:
@@ -27,15 +42,16 @@ class WitHost:
 
     def log(self, event: LogEvent) -> None:
         """Queue the record in the host's log."""
+        _headroom()
         wit = self._logging
         outcome = None if event.outcome is None else wit.PluginOutcome[_case(event.outcome)]
         record = wit.PluginEvent(
-            function_name=event.function,
+            function_name=encodable(event.function),
             action=wit.PluginAction[_case(event.action)],
             outcome=outcome,
-            duration_ms=event.duration_ms,
+            duration_ms=None if event.duration_ms is None else min(event.duration_ms, _U64_MAX),
             attrs=event.attrs,
-            message=event.message,
+            message=encodable(event.message),
         )
         wit.log_record(wit.LogLevel[_case(event.level)], record)
 
@@ -44,8 +60,9 @@ class WitHost:
 
         :raises SecretError: with the contract's word for why not.
         """
+        _headroom()
         try:
-            value: str = self._secrets.get(name)
+            value: str = self._secrets.get(encodable(name))
         except self._types.Err as error:
             word = error.value.name.lower().replace("_", "-")
             raise SecretError(name, word) from None

@@ -1,0 +1,81 @@
+"""A new plugin from a template."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Final
+
+from zeroclaw_host.errors import StorageError
+from zeroclaw_host.package.manifest import parse_manifest
+from zeroclaw_sdk.errors import ScaffoldConflict
+from zeroclaw_sdk.project import MANIFEST
+
+TEMPLATES: Final = ("tool",)
+"""Kinds of plugin that can be started from a template."""
+
+_RENAMED: Final = {"gitignore": ".gitignore"}
+"""Template names that a packaging tool would read for itself."""
+
+
+def new_plugin(kind: str, name: str, parent: Path) -> Path:
+    """Write a new plugin project to ``parent / name``; all of it or nothing.
+
+    :param kind: one of :data:`TEMPLATES`.
+    :param name: the package name, by the rules of a manifest.
+    :returns: the new directory.
+    :raises ManifestError: the name is not one a manifest may have.
+    :raises ScaffoldConflict: something of that name is there and is no empty directory.
+    :raises StorageError: the files cannot be written.
+    """
+    words = {"name": name, "class_name": class_name(name), "tool_name": re.sub(r"[^a-z0-9_-]", "_", name)}
+    contents = {
+        path: _fill(text, words)
+        for path, text in _read(files("zeroclaw_sdk").joinpath("templates", kind), "").items()
+    }
+    target = parent / name
+    parse_manifest(contents[MANIFEST].encode(), path=str(target / MANIFEST))
+    if target.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
+        raise ScaffoldConflict(
+            f"{target} exists and is not an empty directory", details={"path": str(target)}
+        )
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=parent) as scratch:
+            staged = Path(scratch, "project")
+            for path, text in contents.items():
+                file = staged / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8")
+            shutil.copymode(parent, staged)
+            staged.rename(target)  # onto nothing or onto an empty directory
+    except OSError as error:
+        details = {"path": str(target), "errno": error.errno}
+        raise StorageError(f"{target} cannot be written: {error.strerror}", details=details) from error
+    return target
+
+
+def class_name(name: str) -> str:
+    """The Python class name for a package name: ``send-mail`` becomes ``SendMail``."""
+    joined = "".join(part[:1].upper() + part[1:] for part in re.split(r"[^a-z0-9]+", name) if part)
+    return joined if joined[:1].isalpha() and joined != "Tool" else f"Plugin{joined}"
+
+
+def _read(directory: Traversable, prefix: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in directory.iterdir():
+        if entry.is_dir():
+            if entry.name != "__pycache__":
+                found |= _read(entry, f"{prefix}{entry.name}/")
+        else:
+            found[prefix + _RENAMED.get(entry.name, entry.name)] = entry.read_text(encoding="utf-8")
+    return found
+
+
+def _fill(text: str, words: Mapping[str, str]) -> str:
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: words[match[1]], text)

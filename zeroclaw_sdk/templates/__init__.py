@@ -1,0 +1,1 @@
+"""Files of new plugins; ``{{word}}`` stands for what :mod:`zeroclaw_sdk.scaffold` fills in."""

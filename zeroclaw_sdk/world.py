@@ -1,0 +1,84 @@
+"""The world a plugin is built against: what its capabilities export, and only the imports its permissions grant (D-51).
+
+An import that the host does not grant would keep the component from loading even if the plugin never calls it. So
+each build writes a world of its own from the manifest, beside the contract it draws from.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+from zeroclaw_host.contract import PLUGIN_VERSION, contract, ungated_wit, wit_directory
+from zeroclaw_host.package.manifest import Capability, Permission
+from zeroclaw_sdk.errors import ProjectInvalid
+
+WORLD_NAME: Final = "plugin"
+"""The generated world. No module of a plugin may be called ``wit_world``; this name is free."""
+
+_WORLDS: Final[Mapping[Capability, str]] = {
+    Capability.TOOL: "tool-plugin",
+    Capability.CHANNEL: "channel-plugin",
+    Capability.MEMORY: "memory-plugin",
+}
+
+_GRANTED: Final[Mapping[str, Permission]] = {
+    "zeroclaw:plugin/sockets": Permission.SOCKET_CLIENT,
+    "zeroclaw:plugin/websocket": Permission.WEBSOCKET_CLIENT,
+}
+"""Imports of the contract's worlds that exist only under a permission."""
+
+_HTTP: Final = ("wasi:http/types", "wasi:http/outgoing-handler")
+_WASI_VERSION: Final = "0.2.12"
+
+
+def world_interfaces(
+    capabilities: Collection[Capability], permissions: Collection[Permission]
+) -> tuple[list[str], list[str]]:
+    """The interfaces a plugin imports and exports, by name without version.
+
+    :raises ProjectInvalid: no capability of the package is code.
+    """
+    worlds = [contract().world(_WORLDS[each]) for each in capabilities if each in _WORLDS]
+    if not worlds:
+        raise ProjectInvalid(
+            "the manifest names no capability that is built from code: tool, channel or memory"
+        )
+    imports: dict[str, None] = {}
+    exports: dict[str, None] = {}
+    for world in worlds:
+        for name in world.imports:
+            if name not in _GRANTED or _GRANTED[name] in permissions:
+                imports[name] = None
+        exports.update(dict.fromkeys(world.exports))
+    # The memory world never has HTTP (PLG-008).
+    if Permission.HTTP_CLIENT in permissions and {Capability.TOOL, Capability.CHANNEL} & set(capabilities):
+        imports.update(dict.fromkeys(_HTTP))
+    return list(imports), list(exports)
+
+
+def write_world(
+    directory: Path, capabilities: Collection[Capability], permissions: Collection[Permission]
+) -> None:
+    """Write a WIT directory whose root package holds the one world :data:`WORLD_NAME`.
+
+    :raises ProjectInvalid: no capability of the package is code.
+    """
+    imports, exports = world_interfaces(capabilities, permissions)
+    deps = directory / "deps"
+    deps.mkdir(parents=True)
+    (deps / "plugin").mkdir()
+    shutil.copyfile(ungated_wit() / "plugin.wit", deps / "plugin" / "plugin.wit")
+    if set(_HTTP) & set(imports):
+        for name in ("io", "clocks", "http"):
+            shutil.copytree(wit_directory() / "deps" / name, deps / name)
+    lines = [f"    import {_versioned(name)};" for name in imports]
+    lines += [f"    export {_versioned(name)};" for name in exports]
+    text = "\n".join(["package zeroclaw:build;", "", f"world {WORLD_NAME} {{", *lines, "}", ""])
+    (directory / "world.wit").write_text(text, encoding="utf-8")
+
+
+def _versioned(name: str) -> str:
+    return f"{name}@{PLUGIN_VERSION if name.startswith('zeroclaw:plugin/') else _WASI_VERSION}"
