@@ -12,7 +12,7 @@ import ctypes
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -142,20 +142,22 @@ def _no_mover(source_root: int, source: bytes, target_root: int, target: bytes) 
     raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), os.fsdecode(source), None, os.fsdecode(target))
 
 
-def tree(root: int, path: str) -> Iterator[str]:
+def tree(root: int, path: str) -> list[str]:
     """Everything below and including the directory ``path``, each directory after what it holds; links not followed."""
-    for folder, directories, files, _ in os.fwalk(path, topdown=False, onerror=_raise, dir_fd=root):
-        for name in sorted([*files, *(d for d in directories if _is_link(root, f"{folder}/{d}"))]):
-            yield f"{folder}/{name}"
-        yield folder
-
-
-def _raise(error: OSError) -> None:
-    raise error
-
-
-def _is_link(root: int, path: str) -> bool:
-    return stat.S_ISLNK(os.stat(path, dir_fd=root, follow_symlinks=False).st_mode)
+    found: list[str] = []
+    folders = [path]
+    while folders:
+        folder = folders.pop()
+        found.append(folder)
+        descriptor = os.open(folder, DIRECTORY_FLAGS, dir_fd=root)
+        try:
+            with os.scandir(descriptor) as entries:
+                for entry in entries:
+                    member = f"{folder}/{entry.name}"
+                    (folders if entry.is_dir(follow_symlinks=False) else found).append(member)
+        finally:
+            os.close(descriptor)
+    return found[::-1]
 
 
 def storage_error(error: OSError, path: str, doing: str) -> StorageError:

@@ -17,7 +17,8 @@ from zeroclaw_host.installation.filesystem import FileSystem, Operation, PosixFi
 from zeroclaw_host.installation.lock import Clock, DirectoryLock, locked
 from zeroclaw_host.installation.pipeline import LoadCheck, prepare
 from zeroclaw_host.installation.rows import RowStore, seed_for
-from zeroclaw_host.installation.transaction import NameOccupied, Staging, Step, staging
+from zeroclaw_host.installation.staging import Staging, staging
+from zeroclaw_host.installation.transaction import NameOccupied, Step
 from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.manifest import Manifest
 from zeroclaw_host.package.reader import MANIFEST_NAME, SKILLS_NAME, PackageReader

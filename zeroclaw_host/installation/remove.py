@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zeroclaw_host.errors import PluginNotFound
+from zeroclaw_host.installation.claim import claim
 from zeroclaw_host.installation.discovery import InstalledPackage, find_claimants, judge
 from zeroclaw_host.installation.filesystem import FileSystem, PosixFileSystem
 from zeroclaw_host.installation.lock import Clock, locked
 from zeroclaw_host.installation.rows import seed_for
-from zeroclaw_host.installation.transaction import claim
 from zeroclaw_host.package.signature import SignaturePolicy
 
 

@@ -4,8 +4,8 @@ A transaction is a directory ``.<name>.<kind>-v1-<32 hex>`` holding ``lease`` (l
 as its process lives), ``package/`` (the payload) and, once there is no way back, ``deleting`` (PLG-046, PLG-047).
 Discovery never looks inside. Whatever stops a command, its package is either at the final name, whole, or not there.
 
-:func:`staging` puts a package in, :func:`claim` takes one out. Both run under the directory lock, and both undo themselves
-when they are left by an exception. The plan of a payload is data (:class:`Step`), so that a test can list every step.
+``staging`` puts a package in, ``claim`` takes one out. Both run under the directory lock, and both undo themselves when they
+are left by an exception. The plan of a payload is data (:class:`Step`), so that a test can list every step.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from zeroclaw_host.errors import InstallError, Kind, Remedy, RemedyAction, ZeroclawError
+from zeroclaw_host.errors import InstallError, Kind, Remedy, RemedyAction
 from zeroclaw_host.installation.filesystem import MOVE_UNSUPPORTED, FileSystem, Operation, storage_error, tree
 from zeroclaw_host.installation.lock import DirectoryLock, NamespaceChanged, hold
 
@@ -106,7 +107,7 @@ class Step:
         return f"Step({self.operation}, {self.path!r}, {len(self.data)} bytes)"
 
 
-class _Transaction:
+class Transaction(ABC):
     """What putting in and taking out have in common: the entry, its lease, and clearing both away."""
 
     def __init__(self, lock: DirectoryLock, filesystem: FileSystem, name: EntryName) -> None:
@@ -118,15 +119,47 @@ class _Transaction:
         self._entry = str(name)
         self._package = f"{name}/{PACKAGE}"
         self._lease: int | None = None
-        self._payload: tuple[int, int] | None = None
+        self.failures = ExitStack()
 
     def open(self) -> None:
         """Make the entry and take its lease."""
         lease = f"{self._entry}/{LEASE}"
         self._perform(Operation.MAKE, self._entry, mode=_ENTRY_MODE)
         self._perform(Operation.WRITE, lease)
-        self._lease = os.open(lease, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._lock.root)
+        try:
+            self._lease = os.open(lease, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._lock.root)
+        except OSError as error:
+            raise storage_error(error, str(self._lock.directory), f"open {self._shown(lease)}") from error
         hold(self._lease)
+
+    def on_failure(self, undo: Callable[[], None]) -> None:
+        """Have ``undo`` called, ahead of everything else, when the transaction is left by an exception."""
+        self.failures.callback(undo)
+
+    @abstractmethod
+    def finish(self) -> None:
+        """End a transaction that succeeded; what cannot be cleared away is in :attr:`leftover`."""
+
+    @abstractmethod
+    def back_out(self, error: BaseException) -> None:
+        """Bring the plugins directory back to what it was, because of ``error``.
+
+        :raises CleanupFailed: that failed too.
+        :raises NamespaceChanged: the directory or its lock were replaced; nothing was touched.
+        """
+
+    def undo(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Back out of what failed, unless the directory is no longer the one that was locked (PLG-059, PLG-060)."""
+        del kind, trace
+        if error is None or isinstance(error, NamespaceChanged):
+            return
+        try:
+            self._lock.check()
+        except NamespaceChanged as changed:
+            raise changed from error
+        self.back_out(error)
 
     def close(self) -> None:
         """Give up the lease."""
@@ -171,7 +204,7 @@ class _Transaction:
     def _clear(self, members: Iterable[str]) -> None:
         """Delete the payload, then the other members, then the entry itself.
 
-        :raises _Stuck: something could not be deleted.
+        :raises Stuck: something could not be deleted.
         """
         where = self._package
         try:
@@ -185,7 +218,7 @@ class _Transaction:
             if self._identity(self._entry) is not None:
                 self._filesystem.drop(self._lock.root, self._entry)
         except OSError as error:
-            raise _Stuck(self._lock.directory / where) from error
+            raise Stuck(self._lock.directory / where) from error
 
     def _identity(self, path: str) -> tuple[int, int] | None:
         try:
@@ -198,7 +231,7 @@ class _Transaction:
         return str(self._lock.directory / path)
 
 
-class _Stuck(Exception):
+class Stuck(Exception):
     """Clearing an entry away stopped at :attr:`location`."""
 
     def __init__(self, location: Path) -> None:
@@ -206,169 +239,18 @@ class _Stuck(Exception):
         self.location = location
 
 
-class Staging(_Transaction):
-    """A package on its way in. Made by :func:`staging`."""
-
-    def __init__(self, lock: DirectoryLock, filesystem: FileSystem, name: EntryName) -> None:
-        super().__init__(lock, filesystem, name)
-        self._undo: list[Callable[[], None]] = []
-
-    def fill(self, steps: Iterable[Step]) -> None:
-        """Write the payload: ``package/`` and everything in it, as a plan says."""
-        self._perform(Operation.MAKE, self._package)
-        self._payload = self._identity(self._package)
-        for step in steps:
-            path = f"{self._package}/{step.path}" if step.path else self._package
-            self._perform(step.operation, path, step.data)
-
-    def publish(self) -> None:
-        """Move the payload to the package's name, where nothing may be.
-
-        :raises NameOccupied: something is there.
-        :raises MoveUnsupported: there is no move that never replaces.
-        :raises NamespaceChanged: the directory or its lock were replaced meanwhile.
-        """
-        self._perform(Operation.SYNC, self._entry)
-        self._lock.check()
-        self._move(self._package, self.name.package)
-        self._perform(Operation.SYNC, ".")
-
-    def on_failure(self, undo: Callable[[], None]) -> None:
-        """Have ``undo`` called, ahead of everything else, when the transaction is left by an exception."""
-        self._undo.append(undo)
-
-    def finish(self) -> None:
-        """Remove the emptied entry; what stays is in :attr:`leftover`."""
-        try:
-            self._clear([LEASE])
-        except _Stuck as stuck:
-            self.leftover = stuck.location
-
-    def back_out(self, error: BaseException) -> None:
-        """Withdraw what was published and clear everything away.
-
-        :raises CleanupFailed: that failed too.
-        :raises NamespaceChanged: the directory or its lock were replaced; nothing was touched.
-        """
-        for undo in reversed(self._undo):
-            undo()
-        _check_before_cleaning(self._lock, error)
-        final = self.name.package
-        try:
-            if self._payload is not None and self._identity(final) == self._payload:
-                self._move(final, self._package)
-            self._clear([LEASE])
-        except _Stuck as stuck:
-            raise _cleanup_failed(error, stuck.__cause__, stuck.location) from error
-        except ZeroclawError as failure:
-            raise _cleanup_failed(error, failure, self._lock.directory / final) from error
-
-
-class Claim(_Transaction):
-    """A package on its way out. Made by :func:`claim`."""
-
-    def __init__(self, lock: DirectoryLock, filesystem: FileSystem, name: EntryName, directory: str) -> None:
-        super().__init__(lock, filesystem, name)
-        self._directory = directory
-
-    def take(self) -> None:
-        """Move the package into the entry.
-
-        :raises MoveUnsupported: there is no move that never replaces.
-        :raises NamespaceChanged: the directory or its lock were replaced meanwhile.
-        """
-        self._lock.check()
-        self._payload = self._identity(self._directory)
-        self._move(self._directory, self._package)
-        self._perform(Operation.SYNC, self._entry)
-        self._perform(Operation.SYNC, ".")
-
-    def mark(self) -> None:
-        """Note on the disk that the package goes: whoever finds the entry later deletes it and never puts it back."""
-        self._perform(Operation.MARK, f"{self._entry}/{DELETING}")
-        self._perform(Operation.SYNC, self._entry)
-
-    def finish(self) -> None:
-        """Delete the package and the entry; what stays is in :attr:`leftover`."""
-        try:
-            self._clear([DELETING, LEASE])
-        except _Stuck as stuck:
-            self.leftover = stuck.location
-
-    def back_out(self, error: BaseException) -> None:
-        """Put the package back and clear the entry away.
-
-        :raises CleanupFailed: that failed too.
-        :raises NamespaceChanged: the directory or its lock were replaced; nothing was touched.
-        """
-        _check_before_cleaning(self._lock, error)
-        try:
-            if self._payload is not None and self._identity(self._package) == self._payload:
-                self._move(self._package, self._directory)
-            self._clear([DELETING, LEASE])
-        except _Stuck as stuck:
-            raise _cleanup_failed(error, stuck.__cause__, stuck.location) from error
-        except ZeroclawError as failure:
-            raise _cleanup_failed(error, failure, self._lock.directory / self._package) from error
-
-
 @contextmanager
-def staging(lock: DirectoryLock, filesystem: FileSystem, package: str) -> Generator[Staging, None, None]:
-    """A fresh entry to put a package in through. Left by an exception, nothing of it stays.
-
-    :raises StorageError: an operation failed; nothing was published.
-    :raises CleanupFailed: an operation failed, and so did clearing up.
-    """
-    work = Staging(lock, filesystem, EntryName.fresh(package, TransactionKind.INSTALLING))
-    with _undone_on_error(work):
-        yield work
-    work.finish()
-    work.close()
-
-
-@contextmanager
-def claim(
-    lock: DirectoryLock, filesystem: FileSystem, package: str, directory: str
-) -> Generator[Claim, None, None]:
-    """A fresh entry to take an installed package out through. Left by an exception, the package is back at its name.
-
-    :param directory: the name of the package's directory, which a hand-made package may have chosen freely.
-    :raises StorageError: an operation failed; the package is where it was.
-    :raises CleanupFailed: an operation failed, and so did putting the package back.
-    """
-    work = Claim(lock, filesystem, EntryName.fresh(package, TransactionKind.RECOVERING), directory)
-    with _undone_on_error(work):
-        yield work
-    work.finish()
-    work.close()
-
-
-@contextmanager
-def _undone_on_error(work: Staging | Claim) -> Generator[None, None, None]:
-    def undo(
-        kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        del kind, trace
-        try:
-            if error is not None:
-                work.back_out(error)
-        finally:
-            work.close()
-
-    with ExitStack() as stack:
-        stack.push(undo)
-        work.open()
-        yield
-        stack.pop_all()
-
-
-def _check_before_cleaning(lock: DirectoryLock, error: BaseException) -> None:
-    # A directory that is no longer ours is not cleaned (PLG-059); the first error said so already if it was the same.
-    if not isinstance(error, NamespaceChanged):
-        try:
-            lock.check()
-        except NamespaceChanged as changed:
-            raise changed from error
+def running(work: Transaction) -> Generator[None, None, None]:
+    """Open a transaction and end it: finished when it is left normally, backed out when it is left by an exception."""
+    try:
+        with work.failures as failures:
+            failures.push(work.undo)
+            work.open()
+            yield
+            failures.pop_all()
+        work.finish()
+    finally:
+        work.close()
 
 
 def _unsupported(directory: Path) -> MoveUnsupported:
@@ -380,7 +262,11 @@ def _unsupported(directory: Path) -> MoveUnsupported:
     )
 
 
-def _cleanup_failed(error: BaseException, failure: BaseException | None, location: Path) -> CleanupFailed:
+def cleanup_failed(error: BaseException, failure: BaseException | None, location: Path) -> CleanupFailed:
+    """The error of a command that failed by ``error`` and could not clear up because of ``failure``.
+
+    It says where that stopped and what has to be resolved, and nothing about what is left there (PLG-056 to PLG-058).
+    """
     reason = (getattr(failure, "strerror", None) or str(failure)).lower()
     move = "; it also takes a file system with a safe move" if isinstance(error, MoveUnsupported) else ""
     return CleanupFailed(
