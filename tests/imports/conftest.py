@@ -14,10 +14,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from zeroclaw_host.package.manifest import parse_manifest
 
 from zeroclaw_host.contract import wit_directory
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
+from zeroclaw_host.package.manifest import parse_manifest
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.services.bundle import InstanceServices

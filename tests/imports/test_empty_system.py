@@ -11,7 +11,8 @@ from zeroclaw_host.contract import contract
 from zeroclaw_host.contract.types import BorrowType, EnumType, FunctionType, OwnType, ResultType, WitType
 from zeroclaw_host.errors import GuestTrap
 from zeroclaw_host.imports.wasi import INTERFACES, NATIVE
-from zeroclaw_host.imports.wasi.streams import MAX_CHUNK, IoError
+from zeroclaw_host.imports.wasi.cli import MAX_WRITE
+from zeroclaw_host.imports.wasi.streams import IoError
 from zeroclaw_host.sandbox.frame import MAX_CAPTURED_BYTES, CallFrame
 from zeroclaw_host.sandbox.values import OK, Err, Ok
 
@@ -111,7 +112,7 @@ def test_there_is_no_directory_no_input_and_no_terminal(frame: CallFrame) -> Non
 def test_output_goes_to_the_capture_of_its_name(frame: CallFrame) -> None:
     for name, word in (("stdout", b"out"), ("stderr", b"err")):
         stream = call(f"wasi:cli/{name}", f"get-{name}", frame)
-        assert call("wasi:io/streams", "[method]output-stream.check-write", frame, stream) == Ok(MAX_CHUNK)
+        assert call("wasi:io/streams", "[method]output-stream.check-write", frame, stream) == Ok(MAX_WRITE)
         assert call("wasi:io/streams", "[method]output-stream.write", frame, stream, word) is OK
         assert call("wasi:io/streams", "[method]output-stream.blocking-flush", frame, stream) is OK
     assert (frame.stdout.text(), frame.stderr.text()) == ("out", "err")
@@ -121,9 +122,9 @@ def test_output_beyond_the_capture_is_taken_and_its_end_kept(frame: CallFrame) -
     stream = call("wasi:cli/stderr", "get-stderr", frame)
     for _ in range(3):
         call("wasi:io/streams", "[method]output-stream.check-write", frame, stream)
-        call("wasi:io/streams", "[method]output-stream.write", frame, stream, b"." * MAX_CHUNK)
+        call("wasi:io/streams", "[method]output-stream.write", frame, stream, b"." * MAX_WRITE)
     call("wasi:io/streams", "[method]output-stream.blocking-write-and-flush", frame, stream, b"the end")
-    assert frame.stderr.total == 3 * MAX_CHUNK + 7
+    assert frame.stderr.total == 3 * MAX_WRITE + 7
     assert frame.stderr.truncated
     assert len(frame.stderr.text()) == MAX_CAPTURED_BYTES
     assert frame.stderr.text().endswith("..the end")

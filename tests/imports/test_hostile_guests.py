@@ -72,7 +72,8 @@ def test_a_handle_the_guest_made_up_ends_the_call(run_hostile: Callable[..., Any
         "(call $write (local.get $a) (i32.const 0) (i32.const 1) (i32.const 1024))",
         """
         (call $check-write (local.get $a) (i32.const 1024))
-        (call $write (local.get $a) (i32.const 0) (i32.const 65537) (i32.const 1024))
+        (drop (memory.grow (i32.const 16)))
+        (call $write (local.get $a) (i32.const 0) (i32.const 0x100001) (i32.const 1024))
         """,
         """
         (call $check-write (local.get $a) (i32.const 1024))

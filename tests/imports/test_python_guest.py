@@ -112,5 +112,9 @@ def test_output_reaches_the_log_under_its_own_source(probe: Probe, records: Call
     assert "to the side" in spoken["stderr"]
 
 
-def test_output_beyond_the_capture_does_not_stop_the_guest(probe: Probe) -> None:
-    assert probe("fill", bytes=2 * MAX_CAPTURED_BYTES + 1) == "filled"
+def test_output_beyond_the_capture_does_not_stop_the_guest_and_its_end_is_kept(
+    probe: Probe, records: Callable[[], Any]
+) -> None:
+    assert probe("fill", bytes=5 * MAX_CAPTURED_BYTES + 1) == "filled"
+    [kept] = [record.message for record in records() if record.source == "stderr"]
+    assert kept.endswith("the end")

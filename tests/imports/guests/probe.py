@@ -4,6 +4,7 @@
 The arguments are ``{"probe": name, ...}``; the output is JSON.
 """
 
+import encodings.idna  # noqa: F401 - looked up by name when a host name is resolved
 import json
 import os
 import random
@@ -90,7 +91,7 @@ def speak(out, err):
 def fill(bytes):
     sys.stdout.write("o" * bytes)
     sys.stdout.flush()
-    sys.stderr.write("e" * bytes)
+    sys.stderr.write("e" * bytes + "the end")
     sys.stderr.flush()
     return "filled"
 
@@ -107,7 +108,6 @@ def chance():
         "urandom": os.urandom(16).hex(),
         "token": secrets.token_hex(16),
         "uuid": str(uuid.uuid4()),
-        "hash": hash("zeroclaw"),
         "wall": time.time(),
         "monotonic": time.monotonic_ns(),
     }

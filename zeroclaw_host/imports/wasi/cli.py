@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from zeroclaw_host.imports.wasi.streams import MAX_CHUNK, NoInput, OutputStream
+from zeroclaw_host.imports.wasi.streams import NoInput, OutputStream
 from zeroclaw_host.sandbox.frame import CallFrame, OutputCapture
 from zeroclaw_host.sandbox.interface import HostFunction, interface
+
+MAX_WRITE: Final = 1024 * 1024
+"""Most bytes of one write. Generous, because Python guests write unbuffered and forget what one write did not take."""
 
 
 class CapturedOutput(OutputStream):
@@ -25,7 +28,7 @@ class CapturedOutput(OutputStream):
 
     def budget(self) -> int:
         """Always the same: the capture bounds itself."""
-        return MAX_CHUNK
+        return MAX_WRITE
 
     def accept(self, frame: CallFrame, contents: bytes) -> None:
         """Capture the bytes."""
