@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from enum import Enum
 from typing import Final
@@ -265,7 +265,7 @@ def current_frame() -> CallFrame:
 
 
 @contextmanager
-def entered(frame: CallFrame) -> Iterator[CallFrame]:
+def entered(frame: CallFrame) -> Generator[CallFrame]:
     """Make this the thread's current frame for the time of the block."""
     previous: CallFrame | None = getattr(_local, "frame", None)
     _local.frame = frame

@@ -51,3 +51,7 @@ class Some:
 
 OK = Ok()
 """The ``ok`` case without payload."""
+
+
+class ValueMismatch(TypeError):
+    """A value does not have the type it must have. On this side of the boundary that is a fault of the host."""

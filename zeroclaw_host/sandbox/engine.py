@@ -1,0 +1,107 @@
+"""The one engine of a sandbox and the thread that moves its epoch.
+
+A host program that keeps a Python thread busy makes every guest call wait for the interpreter at each host function;
+``sys.setswitchinterval(0.0005)`` shortens that wait tenfold. It is a setting of the whole process, so it is left to the
+program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from wasmtime import Config, Engine
+
+EPOCH_SECONDS: Final = 0.005
+"""Time between two epochs: how late a guest may notice its deadline."""
+
+SETTINGS: Final[Mapping[str, bool]] = {
+    "consume_fuel": True,
+    "epoch_interruption": True,
+    # A shared memory escapes the store's limits, and an atomic wait sleeps where no epoch reaches it.
+    "wasm_threads": False,
+    "shared_memory": False,
+    # No toolchain for this contract needs them; what is off cannot be attacked.
+    "wasm_memory64": False,
+    "wasm_gc": False,
+}
+"""What both the compiling child and this process configure. Part of the key of every compiled artifact."""
+
+
+def new_engine() -> Engine:
+    """An engine with :data:`SETTINGS`."""
+    config = Config()
+    for name, value in SETTINGS.items():
+        setattr(config, name, value)
+    return Engine(config)
+
+
+def fingerprint() -> str:
+    """A digest of everything a compiled artifact depends on besides the component: release, settings, processor."""
+    facts = {
+        "wasmtime": version("wasmtime"),
+        "settings": dict(SETTINGS),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "features": _processor_features(),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _processor_features() -> str:
+    """The instruction-set extensions of this processor, where the system tells them."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor()
+    lines = (line.partition(":") for line in text.splitlines())
+    return next((words.strip() for name, _, words in lines if name.strip() in ("flags", "Features")), "")
+
+
+class EpochTicker:
+    """Moves an engine's epoch while guests run, and sleeps while none do."""
+
+    def __init__(self, engine: Engine, *, seconds: float = EPOCH_SECONDS) -> None:
+        self._engine = engine
+        self._seconds = seconds
+        self._changed = threading.Condition()
+        self._running = 0
+        self._closed = False
+        self._thread = threading.Thread(target=self._tick, name="zeroclaw-epoch", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def guest(self) -> Generator[None]:
+        """Keep ticking for the time of the block."""
+        with self._changed:
+            self._running += 1
+            if self._running == 1:
+                self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+
+    def close(self) -> None:
+        """Stop the thread."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _tick(self) -> None:
+        with self._changed:
+            while not self._closed:
+                if not self._running:
+                    self._changed.wait()
+                    continue
+                self._engine.increment_epoch()
+                self._changed.wait(self._seconds)

@@ -1,0 +1,146 @@
+"""Why a call into a guest ended without a result.
+
+The C API tells traps of components apart by text alone, so the text is read here, and only here; each phrase is tested
+against the wasmtime at hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from wasmtime import ExitTrap, WasmtimeError
+
+from zeroclaw_host.errors import GuestTrap, MemoryLimit, OutOfFuel, PluginError, PluginUnavailable
+from zeroclaw_host.sandbox.frame import CallFrame
+from zeroclaw_host.sandbox.gate import HOST_FAILURE
+
+_TRAP: Final = "wasm trap: "
+_FUEL: Final = "all fuel consumed by WebAssembly"
+_DEAD: Final = "cannot enter component instance"
+
+_TRAPS: Final[Mapping[str, tuple[str, str]]] = {
+    "wasm `unreachable` instruction executed": ("unreachable", "the plugin aborted"),
+    "call stack exhausted": ("stack-exhausted", "the plugin used up its stack"),
+    "out of bounds memory access": ("memory-out-of-bounds", "the plugin accessed memory that is not its own"),
+    "integer divide by zero": ("division-by-zero", "the plugin divided by zero"),
+}
+"""Traps with a word and a sentence of their own. Any other is told in wasmtime's words."""
+
+_LIMITS: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = (
+    (re.compile(r"memory minimum size of .* exceeds memory limits"), "max_memory_mb", "memory"),
+    (re.compile(r"table minimum size of .* exceeds table limits"), "max_table_elements", "table elements"),
+    (re.compile(r"resource limit exceeded: instance count too high"), "max_instances", "core instances"),
+    (re.compile(r"resource limit exceeded: memory count too high"), "memories", "memories"),
+    (re.compile(r"resource limit exceeded: table count too high"), "tables", "tables"),
+    (
+        re.compile(r"too much data is being copied between the host and the guest"),
+        "list elements",
+        "data in one call",
+    ),
+)
+
+_PYTHON_TRACEBACK: Final = "Traceback (most recent call last):"
+_PYTHON_EXCEPTION: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class GuestException:
+    """The exception a Python guest died of, as its interpreter printed it."""
+
+    type: str
+    message: str
+    traceback: str
+
+
+def explain(error: WasmtimeError, frame: CallFrame) -> BaseException:
+    """What the caller of the plugin gets for an error of wasmtime.
+
+    The first error the host met in this frame comes before anything the text says.
+    """
+    if frame.error is not None:
+        return frame.error
+    stderr = frame.stderr.text()
+    if isinstance(error, ExitTrap):
+        return GuestTrap(
+            f"the plugin ended itself with status {error.code}",
+            details={"trap": "exit", "status": error.code, "stderr": stderr},
+        )
+    text = str(error)
+    last = _last_line(text)
+    for pattern, limit, what in _LIMITS:
+        if pattern.search(last):
+            return MemoryLimit(
+                f"the plugin wants more {what} than allowed", details=_limit_details(limit, frame)
+            )
+    if last == HOST_FAILURE:
+        return PluginError("a host function failed outside the call's frame")
+    if not last.startswith(_TRAP):
+        return PluginError(f"the call into the plugin failed: {last}", details={"error": text})
+    return _explain_trap(last.removeprefix(_TRAP), text, frame, stderr)
+
+
+def _explain_trap(trap: str, text: str, frame: CallFrame, stderr: str) -> PluginError:
+    if trap == _FUEL:
+        budget = frame.limits.call_fuel
+        return OutOfFuel(
+            f"the plugin used its whole budget of {budget} units of work", details={"fuel_budget": budget}
+        )
+    if trap == _DEAD:
+        return PluginUnavailable("the plugin's instance died in an earlier call")
+    raised = python_exception(stderr)
+    if raised is not None and raised.type == "MemoryError":
+        # A refused growth of memory is no trap: the guest sees it, and a Python guest dies of it in its own way.
+        return MemoryLimit("the plugin ran out of memory", details=_limit_details("max_memory_mb", frame))
+    word, sentence = _TRAPS.get(trap, (trap.replace(" ", "-"), f"the plugin trapped: {trap}"))
+    details: dict[str, object] = {"trap": word, "backtrace": _backtrace(text), "stderr": stderr}
+    if raised is not None:
+        sentence = f"the plugin raised {raised.type}" + (f": {raised.message}" if raised.message else "")
+        details |= {"exception": raised.type, "message": raised.message, "traceback": raised.traceback}
+    return GuestTrap(sentence, details=details)
+
+
+def _limit_details(limit: str, frame: CallFrame) -> dict[str, object]:
+    details: dict[str, object] = {"limit": limit}
+    maximum: object = getattr(frame.limits, limit, None)
+    if maximum is not None:
+        details["maximum"] = maximum
+    return details
+
+
+def python_exception(stderr: str) -> GuestException | None:
+    """The last uncaught exception a Python interpreter printed, if it printed one."""
+    start = stderr.rfind(_PYTHON_TRACEBACK)
+    if start < 0:
+        return MemoryErrorOnly if stderr.rstrip().endswith("MemoryError") else None
+    traceback = stderr[start:].strip()
+    lines = traceback.splitlines()
+    for index, line in enumerate(lines[1:], 1):
+        found = None if line.startswith(" ") else _PYTHON_EXCEPTION.match(line)
+        if found:
+            rest = [found["message"] or "", *lines[index + 1 :]]
+            return GuestException(found["type"], "\n".join(rest).strip(), traceback)
+    return None
+
+
+MemoryErrorOnly: Final = GuestException("MemoryError", "", "")
+"""An interpreter without memory for a traceback prints the bare word."""
+
+
+def _last_line(text: str) -> str:
+    """The innermost cause. Several causes are numbered; the number goes."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return re.sub(r"^\d+: ", "", lines[-1]) if lines else ""
+
+
+def _backtrace(text: str) -> tuple[str, ...]:
+    """The guest's functions, innermost first."""
+    frames: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("Caused by"):
+            break
+        if re.match(r"^\s+\d+: ", line):
+            frames.append(line.strip())
+    return tuple(frames)

@@ -1,0 +1,83 @@
+"""The sandbox: one engine, its cache of compiled components, and the threads guests run on."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from zeroclaw_host.sandbox.cache import ComponentCache
+from zeroclaw_host.sandbox.compile import CompileLimits, Progress
+from zeroclaw_host.sandbox.conversion import Conversion, best_conversion
+from zeroclaw_host.sandbox.engine import EpochTicker, new_engine
+from zeroclaw_host.sandbox.frame import CallFrame
+from zeroclaw_host.sandbox.linker import LinkedComponent, Surface, link
+from zeroclaw_host.sandbox.store import Guest
+from zeroclaw_host.sandbox.threads import DEFAULT_THREADS, GuestThreads
+
+
+class Sandbox:
+    """Where all plugins of a process live (PLG-101). Close it, or use it as a context manager.
+
+    :param cache_dir: where compiled components are kept; made if missing.
+    :param threads: guest calls at once; more wait their turn.
+    :param compile_limits: memory and time of one compilation.
+    :param conversion: how values cross the boundary; the best one that works when left out.
+    :raises StorageError: the cache directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        cache_dir: Path,
+        *,
+        threads: int = DEFAULT_THREADS,
+        compile_limits: CompileLimits | None = None,
+        conversion: Conversion | None = None,
+    ) -> None:
+        self.engine = new_engine()
+        self.cache = ComponentCache(cache_dir, self.engine, limits=compile_limits)
+        self.conversion = best_conversion() if conversion is None else conversion
+        self.threads = GuestThreads(threads)
+        self._ticker = EpochTicker(self.engine)
+        self._linking = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def load(
+        self, component: bytes, surface: Surface, *, progress: Progress | None = None
+    ) -> LinkedComponent:
+        """Compile a component, or find it compiled; compare it with the contract; link it.
+
+        :raises ComponentInvalid: the bytes are no component, or the compiler refuses them.
+        :raises CompileLimit: compiling took more memory or time than allowed.
+        :raises ComponentMismatch: it does not fit the contract.
+        :raises StorageError: the compiled component cannot be kept.
+        """
+        compiled = self.cache.load(component, progress=progress)
+        with self._linking:
+            return link(self.engine, compiled, surface, self.conversion)
+
+    def guest(self, linked: LinkedComponent, frame: CallFrame) -> Guest:
+        """A new instance of a component for this frame, with the frame's limits. To be used on a guest thread.
+
+        :raises PluginError: it does not instantiate.
+        """
+        guest = Guest(self.engine, self._ticker, self.conversion, linked, frame.limits, frame.table)
+        try:
+            guest.start(frame)
+        except BaseException:
+            guest.close()
+            raise
+        return guest
+
+    def close(self) -> None:
+        """End every call, then the threads."""
+        self.threads.close()
+        self._ticker.close()
