@@ -1,0 +1,66 @@
+"""Which agents there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from zeroclaw_daemon.agent.providers.base import Provider
+from zeroclaw_daemon.agent.tools import ToolRegistry
+from zeroclaw_host.errors import Kind, ZeroclawError
+
+DEFAULT_MAX_STEPS: Final = 25
+"""Questions to the model in one turn: enough for long work, few enough that a loop of tool calls ends."""
+
+
+class AgentNotFound(ZeroclawError):
+    """No agent has this alias. ``details`` holds the ``known`` aliases."""
+
+    code = "agent_not_found"
+    kind = Kind.NOT_FOUND
+
+    def __init__(self, alias: str, known: tuple[str, ...]) -> None:
+        super().__init__("there is no such agent", details={"known": list(known)})
+        self.alias = alias
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A model with instructions and tools, ready to take turns.
+
+    ``workspace`` is the absolute directory it works in, where a session names none.
+    """
+
+    alias: str
+    provider: Provider
+    model: str
+    system_prompt: str = ""
+    tools: ToolRegistry = field(default_factory=ToolRegistry)
+    max_steps: int = DEFAULT_MAX_STEPS
+    workspace: str = "/"
+
+
+class AgentDirectory(Protocol):
+    """Finds agents. Asked at every turn, so that a change of configuration counts from the next one."""
+
+    def agent(self, alias: str) -> Agent:
+        """The agent of this alias as it is now.
+
+        :raises AgentNotFound: there is none.
+        """
+        ...
+
+
+class FixedAgents:
+    """A directory that never changes."""
+
+    def __init__(self, *agents: Agent) -> None:
+        self._agents: Mapping[str, Agent] = {agent.alias: agent for agent in agents}
+
+    def agent(self, alias: str) -> Agent:
+        """The agent given under this alias."""
+        try:
+            return self._agents[alias]
+        except KeyError:
+            raise AgentNotFound(alias, tuple(sorted(self._agents))) from None

@@ -1,0 +1,104 @@
+"""The tools of an agent, by name. Whatever goes wrong with a call becomes words for the model, and the turn goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+import jsonschema_rs
+
+from zeroclaw_daemon.agent.messages import ToolCall
+from zeroclaw_daemon.agent.providers.base import ToolSpec
+from zeroclaw_daemon.strict_json import JsonValue, NotJson, parse
+from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.services.logging import CallSite
+from zeroclaw_host.worlds.kinds import Tool, ToolResult
+
+_MAX_VIOLATIONS: Final = 5
+"""How many faults of its arguments the model is told at once."""
+
+logger = logging.getLogger(__name__)
+
+
+class ToolRegistry:
+    """Tools by name.
+
+    :raises ValueError: two tools have one name.
+    """
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._validators: dict[str, jsonschema_rs.Draft202012Validator] = {}
+        for tool in tools:
+            if tool.name in self._tools:
+                raise ValueError(f"two tools are named {tool.name}")
+            self._tools[tool.name] = tool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, sorted."""
+        return tuple(sorted(self._tools))
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told, sorted by name."""
+        tools = (self._tools[name] for name in self.names)
+        return tuple(ToolSpec(tool.name, tool.description, tool.parameters_schema) for tool in tools)
+
+    async def call(self, call: ToolCall, call_site: CallSite) -> ToolResult:
+        """Make one call. Never raises for what a model or a tool did wrong: the result says it, with its causes."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = ", ".join(self.names) or "none"
+            return _failure(f"there is no tool {call.name}; the tools are: {known}")
+        try:
+            arguments = parse(call.arguments)
+        except NotJson:
+            return _failure("the arguments are not valid JSON")
+        if not isinstance(arguments, dict):
+            return _failure("the arguments must be a JSON object")
+        if complaint := self._complaint(tool, arguments):
+            return _failure(complaint)
+        try:
+            return await tool.execute(arguments, call_site=call_site)  # pyright: ignore[reportUnknownArgumentType]
+        except ZeroclawError as error:
+            return _failure(": ".join((error.message, *error.causes())))
+        except Exception as error:
+            # Tools come from anywhere; one that breaks its promise fails alone.
+            logger.exception("the tool %s failed unexpectedly", tool.name)
+            return _failure(f"the tool failed unexpectedly ({type(error).__name__})")
+
+    def _complaint(self, tool: Tool, arguments: JsonValue) -> str | None:
+        """What is wrong with these arguments, or None."""
+        try:
+            validator = self._validator(tool)
+        except ValueError as error:
+            return (
+                f"the tool {tool.name} cannot be called: its parameter schema is not usable ({error.args[0]})"
+            )
+        faults = [
+            f"{'.'.join(map(str, fault.instance_path)) or 'the object'}: {fault.message}"
+            for fault in validator.iter_errors(arguments)
+        ]
+        if not faults:
+            return None
+        more = len(faults) - _MAX_VIOLATIONS
+        return (
+            "the arguments do not fit: "
+            + "; ".join(faults[:_MAX_VIOLATIONS])
+            + (f"; and {more} more" if more > 0 else "")
+        )
+
+    def _validator(self, tool: Tool) -> jsonschema_rs.Draft202012Validator:
+        validator = self._validators.get(tool.name)
+        if validator is None:
+            # A schema comes with a package: it must not make the daemon read files or addresses, nor match for ever.
+            validator = jsonschema_rs.Draft202012Validator(
+                dict(tool.parameters_schema), offline=True, pattern_options=jsonschema_rs.RegexOptions()
+            )
+            self._validators[tool.name] = validator
+        return validator
+
+
+def _failure(message: str) -> ToolResult:
+    return ToolResult(success=False, output="", error=message)

@@ -1,0 +1,68 @@
+"""One connected client, as methods see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from zeroclaw_daemon.authority.principal import Principal
+from zeroclaw_daemon.rpc.transport.base import Peer
+from zeroclaw_daemon.strict_json import JsonValue
+
+
+class Link(Protocol):
+    """What a method may do with the connection of its caller."""
+
+    @property
+    def peer(self) -> Peer:
+        """Who is at the other end."""
+        ...
+
+    def mark_ready(self) -> None:
+        """The handshake succeeded."""
+        ...
+
+    def at_hang_up(self, call: Callable[[], None]) -> AbstractContextManager[None]:
+        """Hear of the caller's hanging up while a block runs."""
+        ...
+
+    async def notify(self, method: str, params: JsonValue) -> None:
+        """Send a notification."""
+        ...
+
+    async def request(self, method: str, params: JsonValue) -> JsonValue:
+        """Ask the caller and wait for its answer."""
+        ...
+
+
+class Caller:
+    """A client and what its handshake established. Before the handshake ``principal`` is None and the gate is closed.
+
+    ``client_id`` tells clients apart, nothing more: sessions of one client are siblings (RPC-063). ``capabilities`` is
+    None where the client declared none.
+    """
+
+    def __init__(self) -> None:
+        self.principal: Principal | None = None
+        self.client_id: str = ""
+        self.capabilities: dict[str, JsonValue] | None = None
+        self._link: Link | None = None
+
+    def attach(self, link: Link) -> None:
+        """Name the connection; once, before anything is served."""
+        self._link = link
+
+    @property
+    def link(self) -> Link:
+        """The connection."""
+        if self._link is None:
+            raise RuntimeError("a caller was used before its connection")
+        return self._link
+
+    def bind(self, principal: Principal, client_id: str, capabilities: dict[str, JsonValue] | None) -> None:
+        """Open the gate for this principal. A later handshake replaces an earlier one as a whole (RPC-046)."""
+        self.principal = principal
+        self.client_id = client_id
+        self.capabilities = capabilities
+        self.link.mark_ready()

@@ -1,0 +1,409 @@
+"""One connection, seen from either end: one read loop, one writer, and the calls in between.
+
+Requests are served one after the other in the order they came, except those whose handler says that they run beside the
+others. Responses are matched with what this side asked, and with nothing else: correlation is directional (RPC-090).
+
+The peer's end of bytes is a hang-up. What was asked before it is still answered (RPC-231); whoever registered with
+:meth:`Connection.at_hang_up` hears of it first, which is how the turns of a connection end with it (RPC-032).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final, Protocol
+
+import anyio
+import anyio.abc
+
+from zeroclaw_daemon.clock import Clock, SystemClock
+from zeroclaw_daemon.records import record
+from zeroclaw_daemon.rpc.envelope import (
+    Dropped,
+    Rejected,
+    Request,
+    Response,
+    classify,
+    error_line,
+    notification_line,
+    request_line,
+    result_line,
+)
+from zeroclaw_daemon.rpc.errors import (
+    INTERNAL,
+    ConnectionLost,
+    ErrorObject,
+    FrameTimeout,
+    FrameTooLarge,
+    RemoteError,
+    error_object,
+)
+from zeroclaw_daemon.rpc.framing import READ_BYTES, LineBuffer
+from zeroclaw_daemon.rpc.limits import ConnectionLimits
+from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed
+from zeroclaw_daemon.strict_json import JsonValue
+from zeroclaw_host.errors import ZeroclawError
+
+_WRITE_BATCH_BYTES: Final = 64 * 1024
+"""Small frames that wait together are written together, up to about this much."""
+
+_LINGER_STEP_SECONDS: Final = 0.02
+"""How often a lingering connection looks whether the peer has closed: its unread bytes must stay unread."""
+
+_INTERNAL_FAULT: Final = ErrorObject(
+    INTERNAL, "the daemon failed at this call; its log says more", {"reason": "internal"}
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Handler(Protocol):
+    """Answers what the peer asks."""
+
+    def observe(self, notification: Request) -> bool:
+        """Take a notification at once, ahead of calls that wait. False: queue it with them."""
+        ...
+
+    def runs_beside(self, method: str) -> bool:
+        """Whether calls of this method run beside the others instead of in their order."""
+        ...
+
+    async def handle(self, request: Request) -> JsonValue:
+        """The result of one call.
+
+        :raises ZeroclawError: it failed; the peer is told.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request of ours that the peer has not answered."""
+
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    response: Response | None = None
+
+
+class Connection:
+    """A JSON-RPC peer over a transport. :meth:`run` is its whole life; everything else works while that runs."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        handler: Handler,
+        *,
+        limits: ConnectionLimits | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._transport = transport
+        self._handler = handler
+        self._limits = limits or ConnectionLimits()
+        self._clock = clock or SystemClock()
+        self._inbox, self._queued = anyio.create_memory_object_stream[Request | Rejected](
+            self._limits.inbound_requests
+        )
+        self._outbox, self._written = anyio.create_memory_object_stream[bytes](self._limits.outbound_frames)
+        self._life = anyio.CancelScope()
+        self._reading = anyio.CancelScope()
+        self._handshake = anyio.CancelScope()
+        self._ready = self._limits.initialize_seconds is None
+        self._hung_up = False
+        self._deaf = False
+        self._all_written = anyio.Event()
+        self._hang_up_calls: dict[object, Callable[[], None]] = {}
+        self._outstanding = 0
+        self._settled = anyio.Event()
+        self._asked: dict[str, _Asked] = {}
+        self._next_id = 0
+        self._frame_left = self._limits.frame_seconds
+
+    @property
+    def peer(self) -> Peer:
+        """Who is at the other end."""
+        return self._transport.peer
+
+    # What the owner of a connection does with it.
+
+    async def run(self) -> None:
+        """Serve until the peer is gone, :meth:`disconnect` is called, or the connection breaks a limit."""
+        with self._inbox, self._queued, self._outbox, self._written:
+            try:
+                with self._life:
+                    await self._live()
+            finally:
+                self._hang_up()
+                self._transport.close()
+
+    def mark_ready(self) -> None:
+        """The handshake succeeded: its deadline is off, and the one of frames is on."""
+        self._ready = True
+        self._handshake.cancel()
+
+    def disconnect(self) -> None:
+        """Read nothing more; answer what was asked, then end."""
+        self._reading.cancel()
+
+    def abort(self) -> None:
+        """End at once: no further byte is written and every call is cancelled."""
+        self._hang_up()
+        self._life.cancel()
+
+    @contextmanager
+    def at_hang_up(self, call: Callable[[], None]) -> Generator[None]:
+        """While the block runs, have ``call`` called once when the peer hangs up; at once if it has already."""
+        if self._hung_up:
+            call()
+            yield
+            return
+        key = object()
+        self._hang_up_calls[key] = call
+        try:
+            yield
+        finally:
+            self._hang_up_calls.pop(key, None)
+
+    # What calls do with it.
+
+    async def notify(self, method: str, params: JsonValue) -> None:
+        """Send a notification. Waits while the queue is full; does nothing once nobody reads."""
+        await self._send(notification_line(method, params))
+
+    async def request(self, method: str, params: JsonValue) -> JsonValue:
+        """Ask the peer and wait for its answer. Whoever calls bounds the time.
+
+        :raises RemoteError: the peer answered with an error.
+        :raises ConnectionLost: the peer can answer no more.
+        """
+        request_id = f"zc-out-{self._next_id}"
+        self._next_id += 1
+        asked = self._asked[request_id] = _Asked()
+        try:
+            if not self._hung_up:
+                await self._send(request_line(method, params, request_id))
+                await asked.answered.wait()
+        finally:
+            del self._asked[request_id]
+        if asked.response is None:
+            raise ConnectionLost(f"the connection ended before {method} was answered")
+        if asked.response.error is not None:
+            raise RemoteError(asked.response.error)
+        return asked.response.result
+
+    # The life of a connection.
+
+    async def _live(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._await_handshake)
+            tasks.start_soon(self._write)
+            ending = await self._converse()
+            self._handshake.cancel()
+            if ending is None:
+                self._outbox.close()
+            else:
+                await self._end_with(ending)
+                tasks.cancel_scope.cancel()
+
+    async def _converse(self) -> ZeroclawError | None:
+        """Read and answer until the peer hangs up; the error to end with, if there is one."""
+        ending: ZeroclawError | None = None
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(self._serve_in_order, calls)
+            ending = await self._read()
+            self._hang_up()
+            if self._outstanding:
+                if ending is None:
+                    await self._settled.wait()
+                else:
+                    with self._clock.move_on_after(self._limits.terminal_seconds):
+                        await self._settled.wait()
+            calls.cancel_scope.cancel()
+        return ending
+
+    async def _end_with(self, error: ZeroclawError) -> None:
+        """Write a last error and end the stream so that the peer can read both, whatever it still sends (RPC-234)."""
+        record(logger, logging.WARNING, "a connection broke a limit", action=error.code, peer=self.peer.label)
+        with self._clock.move_on_after(self._limits.terminal_seconds):
+            await self._send(error_line(error_object(error), None))
+            self._outbox.close()
+            await self._all_written.wait()
+        await linger(self._transport, self._clock, self._limits.linger_seconds)
+
+    async def _await_handshake(self) -> None:
+        if self._limits.initialize_seconds is None:
+            return
+        with self._handshake:
+            await self._clock.sleep(self._limits.initialize_seconds)
+            record(
+                logger, logging.WARNING, "a client did not initialize in time", action="initialize_timeout"
+            )
+            self.abort()
+
+    def _hang_up(self) -> None:
+        self._hung_up = True
+        for asked in self._asked.values():
+            asked.answered.set()
+        while self._hang_up_calls:
+            _, call = self._hang_up_calls.popitem()
+            call()
+
+    # Reading.
+
+    async def _read(self) -> ZeroclawError | None:
+        with self._reading:
+            try:
+                await self._read_lines()
+            except (FrameTooLarge, FrameTimeout) as error:
+                return error
+        return None
+
+    async def _read_lines(self) -> None:
+        buffer = LineBuffer(self._limits.frame_bytes)
+        while data := await self._receive(buffer):
+            if b"\n" in data:
+                self._frame_left = self._limits.frame_seconds
+            buffer.feed(data)
+            while (line := buffer.next_line()) is not None:
+                await self._take(line)
+        if (line := buffer.last_line()) is not None:
+            await self._take(line)
+
+    async def _receive(self, buffer: LineBuffer) -> bytes:
+        """Some bytes; while a line is unfinished, the time spent waiting here is the line's (RPC-027, RPC-028)."""
+        while buffer.unfinished and self._frame_left is not None:
+            began = self._clock.now()
+            with self._clock.move_on_after(self._frame_left):
+                data = await self._transport.receive(READ_BYTES)
+                self._frame_left -= self._clock.now() - began
+                return data
+            if self._ready and self._limits.frame_seconds is not None:
+                raise FrameTimeout(round(self._limits.frame_seconds * 1000))
+            self._frame_left = self._limits.frame_seconds
+        return await self._transport.receive(READ_BYTES)
+
+    async def _take(self, line: bytes) -> None:
+        envelope = classify(line)
+        match envelope:
+            case Request() if not envelope.wants_reply and self._handler.observe(envelope):
+                pass
+            case Request():
+                await self._enqueue(envelope)
+            case Rejected():
+                record(
+                    logger, logging.WARNING, "a malformed frame", action=envelope.error.code, length=len(line)
+                )
+                await self._enqueue(envelope)
+            case Response():
+                self._resolve(envelope, len(line))
+            case Dropped():
+                record(
+                    logger, logging.WARNING, "a malformed response", action="response_dropped",
+                    fault=envelope.fault, length=len(line),
+                )  # fmt: skip
+
+    async def _enqueue(self, item: Request | Rejected) -> None:
+        self._outstanding += 1
+        await self._inbox.send(item)
+
+    def _resolve(self, response: Response, length: int) -> None:
+        asked = self._asked.get(response.id) if isinstance(response.id, str) else None
+        if asked is None or asked.response is not None:
+            record(logger, logging.WARNING, "a response to nothing", action="response_unknown", length=length)
+            return
+        asked.response = response
+        asked.answered.set()
+
+    # Answering.
+
+    async def _serve_in_order(self, calls: anyio.abc.TaskGroup) -> None:
+        async for item in self._queued:
+            if isinstance(item, Request) and self._handler.runs_beside(item.method):
+                calls.start_soon(self._answer, item)
+            else:
+                await self._answer(item)
+
+    async def _answer(self, item: Request | Rejected) -> None:
+        if isinstance(item, Rejected):
+            await self._send(error_line(error_object(item.error), item.id))
+        else:
+            line = await self._outcome(item)
+            if item.wants_reply:
+                await self._send(line)
+        self._outstanding -= 1
+        if not self._outstanding:
+            self._settled.set()
+            self._settled = anyio.Event()
+
+    async def _outcome(self, request: Request) -> bytes:
+        try:
+            return result_line(await self._handler.handle(request), request.id)
+        except ZeroclawError as error:
+            return error_line(error_object(error), request.id)
+        except Exception:
+            # A fault of ours in one call must not end the connections and turns of everybody else.
+            logger.exception("a call of %s failed unexpectedly", self.peer.label)
+            return error_line(_INTERNAL_FAULT, request.id)
+
+    # Writing.
+
+    async def _send(self, line: bytes) -> None:
+        try:
+            self._outbox.send_nowait(line)
+        except anyio.WouldBlock:
+            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                await self._outbox.send(line)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            pass  # The connection has ended; what a call still wants to say interests nobody.
+
+    async def _write(self) -> None:
+        async for line in self._written:
+            if self._deaf:
+                continue
+            batch, size = [line], len(line)
+            while size < _WRITE_BATCH_BYTES:
+                try:
+                    line = self._written.receive_nowait()
+                except (anyio.WouldBlock, anyio.EndOfStream):
+                    break
+                batch.append(line)
+                size += len(line)
+            try:
+                await self._write_batch(batch)
+            except TransportClosed:
+                self._deaf = True
+                self.disconnect()
+        self._all_written.set()
+
+    async def _write_batch(self, batch: list[bytes]) -> None:
+        """Write some frames; each has its own time, counted from the end of the one before (RPC-030)."""
+        data = memoryview(b"".join(batch))
+        position = 0
+        for end in accumulate(map(len, batch)):
+            if position >= end:
+                continue
+            with self._clock.move_on_after(self._limits.write_seconds):
+                while position < end:
+                    position += await self._transport.send(data[position:])
+            if position < end:
+                record(
+                    logger,
+                    logging.WARNING,
+                    "a client takes no bytes",
+                    action="write_stall",
+                    peer=self.peer.label,
+                )
+                raise TransportClosed
+
+
+async def linger(transport: Transport, clock: Clock, seconds: float) -> None:
+    """End the stream and keep the socket until the peer closes it, but not for longer than this.
+
+    A socket that is closed while bytes of the peer are unread becomes a reset at the other end, which could overtake what
+    was written last.
+    """
+    transport.end()
+    with clock.move_on_after(seconds):
+        while not transport.abandoned():
+            await clock.sleep(_LINGER_STEP_SECONDS)

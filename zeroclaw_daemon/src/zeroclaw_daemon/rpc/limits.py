@@ -1,0 +1,55 @@
+"""What a local client may hold, and for how long. Every number is an argument; these are the shipped values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zeroclaw_daemon.rpc.framing import MAX_FRAME_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """The bounds of one connection. Times are in seconds."""
+
+    frame_bytes: int = MAX_FRAME_BYTES
+    """Longest line, its line end included (RPC-021)."""
+    initialize_seconds: float | None = 30.0
+    """From the accept to a successful ``initialize`` (RPC-024…026); None where there is no handshake to wait for."""
+    frame_seconds: float | None = 30.0
+    """From a line's first byte to its end (RPC-027); None to wait for ever."""
+    write_seconds: float = 30.0
+    """For the peer to take one frame (RPC-030)."""
+    outbound_frames: int = 64
+    """Frames waiting to be written; whoever produces more waits."""
+    inbound_requests: int = 64
+    """Requests read and not yet begun; while there are as many, nothing more is read."""
+    terminal_seconds: float = 5.0
+    """To deliver the error that ends a connection."""
+    linger_seconds: float = 1.0
+    """How long the socket stays after the daemon's last byte, so that the client can read it (RPC-234)."""
+
+    def __post_init__(self) -> None:
+        bounds = [getattr(self, name) for name in self.__slots__]
+        if any(bound is not None and bound <= 0 for bound in bounds):
+            raise ValueError("every limit of a connection must be positive")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """The bounds of one listener. Times are in seconds."""
+
+    connection: ConnectionLimits = ConnectionLimits()
+    max_connections: int = 512
+    """Connections open at once, read when the listener starts (RPC-033, RPC-037)."""
+    refusal_notices: int = 16
+    """Refused connections that are being told so at once; further ones are closed without a word (RPC-034)."""
+    refusal_seconds: float = 0.25
+    """To write one such notice."""
+    accept_pause_seconds: float = 0.05
+    """Pause after an accept that failed for a passing reason."""
+    drain_seconds: float = 5.5
+    """For connections to unwind when the daemon stops."""
+
+    def __post_init__(self) -> None:
+        if self.max_connections < 1 or self.refusal_notices < 0:
+            raise ValueError("a listener serves at least one connection")

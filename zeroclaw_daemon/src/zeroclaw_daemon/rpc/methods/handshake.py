@@ -1,0 +1,104 @@
+"""``initialize``: which protocol, who is calling, and what is served."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from zeroclaw_daemon.authority.principal import Authority, Evidence
+from zeroclaw_daemon.records import record
+from zeroclaw_daemon.rpc.caller import Caller
+from zeroclaw_daemon.rpc.dispatch import Method
+from zeroclaw_daemon.rpc.errors import ProtocolMismatch
+from zeroclaw_daemon.rpc.models import Params, Result
+
+PROTOCOL_VERSION: Final = 1
+
+_CLIENT_ID: Final = re.compile(r"tui_[0-9a-f]{8}")
+
+logger = logging.getLogger(__name__)
+
+
+class InitializeParams(Params):
+    """What a client says of itself. Everything may be left out (RPC-045)."""
+
+    protocol_version: Annotated[int, Field(ge=0, lt=2**64)] = PROTOCOL_VERSION
+    auth_token: Annotated[str | None, Field(repr=False)] = None
+    auth_provider: str | None = None
+    client_capabilities: dict[str, Any] | None = None
+    tui_id: str | None = None
+
+
+class InitializeResult(Result):
+    """What the daemon says of itself."""
+
+    protocol_version: int
+    server_version: str
+    server_pid: int
+    tui_id: str
+    capabilities: list[str]
+    auth_methods: list[str]
+    principal_id: str
+
+
+class Handshake:
+    """The method ``initialize``.
+
+    :param version: the daemon's version, as clients are told it.
+    """
+
+    def __init__(self, authority: Authority, version: str) -> None:
+        self._authority = authority
+        self._version = version
+        self._served: list[str] = []
+
+    def method(self) -> Method:
+        """Its row in the method table."""
+        return Method("initialize", self.initialize, InitializeParams, InitializeResult, opens=True)
+
+    def announce(self, names: Iterable[str]) -> None:
+        """Name the methods that clients are told are served."""
+        self._served = sorted(names)
+
+    async def initialize(self, caller: Caller, params: InitializeParams) -> InitializeResult:
+        """Version, then authentication, then the binding; a failure leaves what was bound before (RPC-043, RPC-046)."""
+        if params.protocol_version != PROTOCOL_VERSION:
+            raise ProtocolMismatch(PROTOCOL_VERSION)
+        peer = caller.link.peer
+        principal = await self._authority.authenticate(
+            Evidence(peer.credential, params.auth_token, params.auth_provider)
+        )
+        caller.bind(
+            principal,
+            _client_id(params.tui_id) or caller.client_id or _new_client_id(),
+            params.client_capabilities,
+        )
+        record(
+            logger, logging.INFO, "a client is bound to a principal",
+            action="principal_bound", category="audit",
+            peer=peer.label, principal=principal.id, provider=principal.provider,
+        )  # fmt: skip
+        return InitializeResult(
+            protocol_version=PROTOCOL_VERSION,
+            server_version=self._version,
+            server_pid=os.getpid(),
+            tui_id=caller.client_id,
+            capabilities=self._served,
+            auth_methods=list(self._authority.methods),
+            principal_id=principal.id,
+        )
+
+
+def _client_id(claimed: str | None) -> str | None:
+    """The id a client kept from an earlier connection, if it has the form of one. It grants nothing."""
+    return claimed if claimed is not None and _CLIENT_ID.fullmatch(claimed) else None
+
+
+def _new_client_id() -> str:
+    return f"tui_{secrets.token_hex(4)}"

@@ -1,0 +1,214 @@
+"""``session/*``: conversations, and the turns that are streamed while they run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from zeroclaw_daemon.agent.directory import AgentDirectory
+from zeroclaw_daemon.agent.events import MessageChunk, ThoughtChunk, ToolCalled, ToolReturned
+from zeroclaw_daemon.authority.principal import Grant
+from zeroclaw_daemon.clock import Clock
+from zeroclaw_daemon.rpc.caller import Caller
+from zeroclaw_daemon.rpc.dispatch import Method
+from zeroclaw_daemon.rpc.models import Params, Result
+from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
+from zeroclaw_daemon.sessions.opening import Opening, SessionOpener
+from zeroclaw_daemon.sessions.ticket import Cause, Outcome, SessionEvent, Sink, TurnEnded
+from zeroclaw_daemon.sessions.turns import TurnRunner
+from zeroclaw_daemon.strict_json import JsonValue
+
+UPDATE: Final = "session/update"
+"""The notification that carries what happens in a turn."""
+
+SessionId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+
+class SessionParams(Params):
+    """A session by its id."""
+
+    session_id: SessionId
+
+
+class NewParams(Params):
+    """What session to open (RPC-060, RPC-240)."""
+
+    agent_alias: Annotated[str, StringConstraints(min_length=1)]
+    session_id: SessionId | None = None
+    cwd: str | None = None
+    chat_mode: Annotated[ChatMode, Field(strict=False)] = ChatMode.CHAT
+    interaction_surface: str | None = None
+    keep_siblings: bool | None = None
+
+    @model_validator(mode="after")
+    def _surface_belongs_to_acp(self) -> NewParams:
+        if self.interaction_surface is not None and self.chat_mode is not ChatMode.ACP:
+            raise ValueError("interactionSurface is for the mode acp")
+        return self
+
+
+class NewResult(Result):
+    """The session, open."""
+
+    session_id: str
+    agent_alias: str
+    message_count: int
+    workspace_dir: str
+
+
+class PromptParams(SessionParams):
+    """What the user says. ``client_turn_generation`` comes back in ``turn_complete``."""
+
+    prompt: str
+    client_turn_generation: Annotated[int | None, Field(ge=0, lt=2**64)] = None
+
+    @field_validator("prompt")
+    @classmethod
+    def _says_something(cls, prompt: str) -> str:
+        if not prompt.strip():
+            raise ValueError("a prompt must not be blank")
+        return prompt
+
+
+class PromptResult(Result):
+    """A turn that is over (D-02)."""
+
+    session_id: str
+    stop_reason: str
+    content: str
+
+
+class CancelResult(Result):
+    """The running turn was told to stop."""
+
+    session_id: str
+    cancelled: bool
+
+
+class CloseResult(Result):
+    """The session is live no more."""
+
+    session_id: str
+    closed: bool
+
+
+class StateResult(Result):
+    """What a session is doing."""
+
+    session_id: str
+    state: str
+    turn_id: str | None = None
+    turn_started_at: str | None = None
+
+
+class SessionMethods:
+    """The methods ``session/*``."""
+
+    def __init__(
+        self, sessions: LiveSessions, turns: TurnRunner, agents: AgentDirectory, *, clock: Clock | None = None
+    ) -> None:
+        self._sessions = sessions
+        self._turns = turns
+        self._opener = SessionOpener(sessions, agents, clock=clock)
+
+    def methods(self) -> tuple[Method, ...]:
+        """Their rows in the method table."""
+        create, read, update, execute = (
+            Grant("sessions", verb) for verb in ("create", "read", "update", "execute")
+        )
+        return (
+            Method("session/new", self.new, NewParams, NewResult, create),
+            Method("session/prompt", self.prompt, PromptParams, PromptResult, execute, beside=True),
+            Method("session/cancel", self.cancel, SessionParams, CancelResult, update),
+            Method("session/close", self.close, SessionParams, CloseResult, update),
+            Method("session/state", self.state, SessionParams, StateResult, read),
+        )
+
+    async def new(self, caller: Caller, params: NewParams) -> NewResult:
+        """Open a session, or the live one of that id again."""
+        session = await self._opener.open(
+            Opening(
+                agent_alias=params.agent_alias,
+                client_id=caller.client_id,
+                mode=params.chat_mode,
+                session_id=params.session_id,
+                workspace=params.cwd,
+                surface=params.interaction_surface,
+                owner=_owner(caller),
+                keep_siblings=params.keep_siblings or False,
+            )
+        )
+        return NewResult(
+            session_id=session.id,
+            agent_alias=session.agent_alias,
+            message_count=len(session.history),
+            workspace_dir=session.workspace,
+        )
+
+    async def prompt(self, caller: Caller, params: PromptParams) -> PromptResult:
+        """Take a turn; its events go to the caller alone, its end too, and then it is answered (RPC-121, RPC-130)."""
+        ticket = self._turns.start(params.session_id, params.prompt, _updates(caller, params))
+        with caller.link.at_hang_up(lambda: ticket.cancel(Cause.CONNECTION_CLOSED)):
+            ended = await ticket.ended()
+        return PromptResult(
+            session_id=params.session_id,
+            stop_reason="cancelled" if ended.outcome is Outcome.CANCELLED else "end_turn",
+            content=ended.content,
+        )
+
+    async def cancel(self, caller: Caller, params: SessionParams) -> CancelResult:
+        """Tell the running turn to stop, and do not wait for it (RPC-242)."""
+        self._turns.cancel(params.session_id)
+        return CancelResult(session_id=params.session_id, cancelled=True)
+
+    async def close(self, caller: Caller, params: SessionParams) -> CloseResult:
+        """End the session's life in memory."""
+        await self._turns.close(params.session_id)
+        return CloseResult(session_id=params.session_id, closed=True)
+
+    async def state(self, caller: Caller, params: SessionParams) -> StateResult:
+        """Whether a turn runs or waits, and which one runs (RPC-065)."""
+        session = self._sessions.get(params.session_id)
+        return _state(session)
+
+
+def _state(session: LiveSession) -> StateResult:
+    running = session.running
+    return StateResult(
+        session_id=session.id,
+        state="running" if session.busy else "idle",
+        turn_id=running.turn_id if running is not None else None,
+        turn_started_at=running.began.isoformat() if running is not None else None,
+    )
+
+
+def _owner(caller: Caller) -> str | None:
+    """Whom a session of this caller belongs to; an administrator's belongs to nobody."""
+    principal = caller.principal
+    return principal.id if principal is not None and not principal.admin else None
+
+
+def _updates(caller: Caller, params: PromptParams) -> Sink:
+    async def send(event: SessionEvent) -> None:
+        update: dict[str, JsonValue] = {"sessionId": params.session_id, **_members(event)}
+        if isinstance(event, TurnEnded) and params.client_turn_generation is not None:
+            update["clientTurnGeneration"] = params.client_turn_generation
+        await caller.link.notify(UPDATE, update)
+
+    return send
+
+
+def _members(event: SessionEvent) -> dict[str, JsonValue]:
+    """An event as clients read it (RPC-124…127, RPC-254)."""
+    match event:
+        case MessageChunk(text):
+            return {"type": "agent_message_chunk", "text": text}
+        case ThoughtChunk(text):
+            return {"type": "agent_thought_chunk", "text": text}
+        case ToolCalled(call_id, name, arguments):
+            return {"type": "tool_call", "toolCallId": call_id, "name": name, "rawInput": arguments}
+        case ToolReturned(call_id, name, output):
+            return {"type": "tool_result", "toolCallId": call_id, "name": name, "rawOutput": output}
+        case TurnEnded(outcome, content, reason):
+            return {"type": "turn_complete", "outcome": outcome.value, "content": content, "reason": reason}

@@ -1,0 +1,81 @@
+"""``status``: what an operator asks first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from pydantic import ConfigDict
+from pydantic.alias_generators import to_camel
+
+from zeroclaw_daemon.authority.principal import Grant
+from zeroclaw_daemon.rpc.caller import Caller
+from zeroclaw_daemon.rpc.dispatch import Method
+from zeroclaw_daemon.rpc.methods.handshake import PROTOCOL_VERSION
+from zeroclaw_daemon.rpc.models import Result
+from zeroclaw_daemon.strict_json import JsonValue
+
+SYSTEM_READ: Final = Grant("system", "read")
+
+Facts = Callable[[], Mapping[str, JsonValue]]
+"""Further members of ``status``, by their names on the wire: whatever the rest of the daemon wants to tell."""
+
+
+class SessionIds(Protocol):
+    """Where the live sessions are counted."""
+
+    def ids(self) -> list[str]:
+        """The ids of the live sessions, oldest first."""
+        ...
+
+
+class StatusResult(Result):
+    """The daemon in numbers; members beyond these come from the rest of the daemon."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="allow")
+
+    server_version: str
+    protocol_version: int
+    server_pid: int
+    local_ipc_endpoint: str
+    connections: int
+    active_sessions: int
+    session_ids: list[str]
+
+
+class Status:
+    """The method ``status``."""
+
+    def __init__(
+        self,
+        *,
+        version: str,
+        endpoint: str,
+        connections: Callable[[], int],
+        sessions: SessionIds,
+        facts: Facts,
+    ) -> None:
+        self._version = version
+        self._endpoint = endpoint
+        self._connections = connections
+        self._sessions = sessions
+        self._facts = facts
+
+    def method(self) -> Method:
+        """Its row in the method table. It takes no parameters and ignores any."""
+        return Method("status", self.status, None, StatusResult, grant=SYSTEM_READ)
+
+    async def status(self, caller: Caller, params: None) -> StatusResult:
+        """Versions, process, sessions, and what else the daemon tells of itself (RPC-066)."""
+        ids = self._sessions.ids()
+        known = {
+            "serverVersion": self._version,
+            "protocolVersion": PROTOCOL_VERSION,
+            "serverPid": os.getpid(),
+            "localIpcEndpoint": self._endpoint,
+            "connections": self._connections(),
+            "activeSessions": len(ids),
+            "sessionIds": ids,
+        }
+        return StatusResult.model_validate({**self._facts(), **known})

@@ -1,0 +1,73 @@
+"""Parameters and results as models: the one place that knows how members are spelled (RPC-236).
+
+Input is taken in camelCase and in snake_case. Output has one spelling, that of its family.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from zeroclaw_daemon.rpc.envelope import Params as RawParams
+from zeroclaw_daemon.rpc.errors import ConflictingSpelling, InvalidParams
+from zeroclaw_daemon.strict_json import JsonValue
+
+_MAX_PROBLEMS: Final = 8
+"""How many faults of one call are told at once."""
+
+
+class Params(BaseModel):
+    """Parameters of one method. Unknown members are ignored; types are taken literally, so ``"1"`` is no number."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    @classmethod
+    def parse(cls, raw: RawParams | None) -> Self:
+        """The parameters of a call.
+
+        :raises InvalidParams: no object, or a member is missing or wrong. Names members, never values.
+        :raises ConflictingSpelling: a member came in both spellings with different values.
+        """
+        if not isinstance(raw, dict):
+            raise InvalidParams("this method takes an object of named parameters")
+        try:
+            return cls.model_validate(cls._in_one_spelling(raw))
+        except ValidationError as error:
+            # Not chained: the library's message quotes the input.
+            problems = [
+                {"member": ".".join(map(str, fault["loc"])), "problem": fault["msg"]}
+                for fault in error.errors(include_input=False, include_url=False, include_context=False)
+            ][:_MAX_PROBLEMS]
+        members = ", ".join(problem["member"] for problem in problems)
+        raise InvalidParams(f"parameters that do not fit: {members}", details={"problems": problems})
+
+    @classmethod
+    def _in_one_spelling(cls, raw: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        taken: dict[str, JsonValue] = {}
+        for name in cls.model_fields:
+            camel = to_camel(name)
+            if camel != name and camel in raw and name in raw and not _same(raw[camel], raw[name]):
+                raise ConflictingSpelling(
+                    f"{camel} and {name} are the same parameter and differ", details={"member": camel}
+                )
+            for spelling in (camel, name):
+                if spelling in raw:
+                    taken[name] = raw[spelling]
+        return taken
+
+
+class Result(BaseModel):
+    """Result of one method, written in camelCase. Members that are None are left out."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The result as it is written."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _same(left: JsonValue, right: JsonValue) -> bool:
+    """Equality that tells 1, 1.0 and true apart."""
+    return type(left) is type(right) and bool(left == right)

@@ -1,0 +1,84 @@
+"""What the protocol needs of a byte stream, whatever carries it: the seam for every further transport (RPC-224)."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from zeroclaw_daemon.authority.principal import PeerCredential
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is at the other end, in the words of the operating system.
+
+    ``label`` is for audit records. ``credential`` is None where the system gives none. ``local`` is false for peers that
+    came over a network.
+    """
+
+    label: str
+    credential: PeerCredential | None = None
+    local: bool = True
+
+
+class Transport(Protocol):
+    """One connection: bytes in both directions. The peer's going away is an end of bytes or a closed stream, never an
+    exception of the operating system.
+    """
+
+    @property
+    def peer(self) -> Peer:
+        """Who is at the other end."""
+        ...
+
+    async def receive(self, max_bytes: int) -> bytes:
+        """Some bytes, at least one; none once the peer will send no more."""
+        ...
+
+    async def send(self, data: memoryview) -> int:
+        """Write a first part of the bytes; how many.
+
+        :raises TransportClosed: the peer takes no more bytes.
+        """
+        ...
+
+    def end(self) -> None:
+        """Send nothing more; what was written still reaches the peer, and its bytes still arrive."""
+        ...
+
+    def abandoned(self) -> bool:
+        """After :meth:`end`: whether the peer has closed its side too. Reads nothing."""
+        ...
+
+    def close(self) -> None:
+        """Release everything. Calling it again does nothing."""
+        ...
+
+
+class TransportClosed(Exception):
+    """Bytes can no longer be written: the peer is gone, or this side was closed."""
+
+
+class AcceptFailed(Exception):
+    """One accept failed for a reason that passes; the listener goes on."""
+
+
+class Listener(Protocol):
+    """Takes connections at one place."""
+
+    @property
+    def endpoint(self) -> str:
+        """The place as a person writes it: a path, a name or an address."""
+        ...
+
+    def opened(self) -> AbstractAsyncContextManager[None]:
+        """Hold the place: connections arrive once the block is entered, and the place is given back when it is left."""
+        ...
+
+    async def accept(self) -> Transport:
+        """The next connection.
+
+        :raises AcceptFailed: this one failed; call again after a pause.
+        """
+        ...

@@ -1,0 +1,113 @@
+"""The sessions that are in memory now. What outlives them is the business of a store (see :mod:`.journal`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from zeroclaw_daemon.agent.messages import Message
+from zeroclaw_daemon.sessions.errors import SessionLimit, SessionNotFound
+from zeroclaw_daemon.sessions.permit import TurnPermit
+from zeroclaw_daemon.sessions.ticket import Ticket
+
+MAX_LIVE: Final = 64
+"""Sessions that are live at once (RPC-246)."""
+
+
+class ChatMode(StrEnum):
+    """Which family of sessions one belongs to; the two share no ids and no store."""
+
+    CHAT = "chat"
+    ACP = "acp"
+
+
+@dataclass(slots=True, eq=False)
+class LiveSession:
+    """One conversation. The object is its generation: a session that is closed and opened again under the same id is
+    another object.
+
+    ``client_id`` is the client it answers to, ``owner`` the principal that made it, None where that is the shared
+    operator. ``closing`` is set once it takes no more turns.
+    """
+
+    id: str
+    agent_alias: str
+    mode: ChatMode
+    workspace: str
+    permit: TurnPermit
+    client_id: str = ""
+    owner: str | None = None
+    surface: str | None = None
+    history: list[Message] = field(default_factory=list[Message])
+    running: Ticket | None = None
+    closing: bool = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs or waits."""
+        return self.permit.pending > 0
+
+
+class LiveSessions:
+    """The live sessions by id, oldest first.
+
+    :param limit: how many there may be.
+    """
+
+    def __init__(self, limit: int = MAX_LIVE) -> None:
+        self._limit = limit
+        self._sessions: dict[str, LiveSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def ids(self) -> list[str]:
+        """Their ids, oldest first."""
+        return list(self._sessions)
+
+    def find(self, session_id: str) -> LiveSession | None:
+        """The live session of this id, or None."""
+        return self._sessions.get(session_id)
+
+    def get(self, session_id: str) -> LiveSession:
+        """The live session of this id.
+
+        :raises SessionNotFound: there is none.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise SessionNotFound
+        return session
+
+    def is_live(self, session: LiveSession) -> bool:
+        """Whether this very session, and not another of its id, is live."""
+        return self._sessions.get(session.id) is session
+
+    def add(self, session: LiveSession) -> None:
+        """Make a session live, in place of another of the same id.
+
+        :raises SessionLimit: there are too many; nothing changed.
+        """
+        if session.id not in self._sessions and len(self._sessions) >= self._limit:
+            raise SessionLimit(self._limit)
+        self._sessions[session.id] = session
+
+    def remove(self, session: LiveSession) -> None:
+        """Make this very session no longer live; one that is not does nothing."""
+        if self.is_live(session):
+            del self._sessions[session.id]
+
+    def evict_siblings(self, of: LiveSession) -> list[str]:
+        """Drop the idle sessions of the same client and mode; their ids (RPC-063)."""
+        siblings = [
+            session
+            for session in self._sessions.values()
+            if session is not of
+            and session.client_id == of.client_id
+            and session.mode is of.mode
+            and not session.busy
+        ]
+        for session in siblings:
+            self.remove(session)
+        return [session.id for session in siblings]

@@ -1,0 +1,90 @@
+"""One prompt on its way through a session, and how it ends."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TypeAlias
+
+import anyio
+
+from zeroclaw_daemon.agent.events import TurnEvent
+from zeroclaw_host.errors import ZeroclawError
+
+
+class Cause(StrEnum):
+    """Why a turn was cancelled."""
+
+    CLIENT = "client_rpc"
+    CONNECTION_CLOSED = "connection_closed"
+    SESSION_CLOSED = "session_removed"
+    STOPPING = "daemon_stopping"
+
+
+class Outcome(StrEnum):
+    """How a turn ended."""
+
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """The last that is heard of a turn. ``content`` is the text so far, or the failure; ``reason`` a word for why the
+    turn did not complete, None where it did.
+    """
+
+    outcome: Outcome
+    content: str
+    reason: str | None = None
+
+
+SessionEvent: TypeAlias = TurnEvent | TurnEnded
+Sink = Callable[[SessionEvent], Awaitable[None]]
+"""Takes what happens in a turn, in order; ``TurnEnded`` once and last."""
+
+
+class Ticket:
+    """One prompt on its way: queued, running or over."""
+
+    def __init__(self) -> None:
+        self.turn_id = str(uuid.uuid4())
+        self.began = datetime.now(UTC)
+        self.cause: Cause | None = None
+        self.queueing = anyio.CancelScope()
+        self.working = anyio.CancelScope()
+        self.stirred = anyio.Event()
+        """Set once the work has ended or was cancelled."""
+        self.idle = anyio.Event()
+        """Set once nothing of the turn runs any more."""
+        self._over = anyio.Event()
+        self._ended: TurnEnded | None = None
+        self._error: ZeroclawError | None = None
+
+    def cancel(self, cause: Cause) -> None:
+        """Stop it, wherever it is. The first cause counts; work that has ended stays as it ended."""
+        if self.cause is None and not self.idle.is_set():
+            self.cause = cause
+            self.queueing.cancel()
+            self.working.cancel()
+            self.stirred.set()
+
+    def settle(self, ended: TurnEnded, error: ZeroclawError | None) -> None:
+        """The turn is over."""
+        self._ended, self._error = ended, error
+        self._over.set()
+
+    async def ended(self) -> TurnEnded:
+        """Wait for the end of a turn that completed or was cancelled.
+
+        :raises ZeroclawError: it failed, or was never begun.
+        """
+        await self._over.wait()
+        if self._error is not None:
+            raise self._error
+        assert self._ended is not None
+        return self._ended

@@ -1,0 +1,95 @@
+"""JSON as RFC 8259 has it, not as a parser happens to take it.
+
+Python's own parser reads ``NaN`` and ``Infinity``, turns ``1e400`` into infinity, and nests as deep as its stack allows.
+None of that may enter the daemon, and none of it may leave (RPC-232, RPC-233).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn, TypeAlias
+
+JsonValue: TypeAlias = Any
+"""What JSON can hold: ``None``, ``bool``, ``int``, ``float``, ``str``, and ``list`` and ``dict`` of these."""
+
+MAX_DEPTH: Final = 256
+"""Containers inside each other. Far beyond any real message, and far from the stack's end on every Python."""
+
+MAX_INTEGER_DIGITS: Final = 4_000
+"""Digits of one integer. Below the bound from which Python refuses to print an integer again."""
+
+
+class NotJson(ValueError):
+    """The text is not JSON, or it is JSON that cannot be held. Never carries any part of the text."""
+
+
+def parse(text: bytes | str) -> JsonValue:
+    """The value of one JSON text. Of members with the same name the last one counts.
+
+    :raises NotJson: bad UTF-8, a byte order mark, bad syntax, too deep, or a number out of range.
+    """
+    try:
+        decoded = text.decode("utf-8") if isinstance(text, bytes) else text
+        value = _DECODER.decode(decoded)
+    except NotJson:
+        raise
+    except (ValueError, RecursionError):
+        raise NotJson("the text is not acceptable JSON") from None
+    # Counting is a fast upper bound of the depth; only a text that could be too deep is walked.
+    if decoded.count("[") + decoded.count("{") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
+        raise NotJson("the text nests too deep")
+    return value
+
+
+def encode(value: JsonValue) -> bytes:
+    """Compact UTF-8 without raw line ends, so that one value is one line.
+
+    A lone surrogate, which JSON can escape but UTF-8 cannot hold, makes the whole text plain ASCII.
+
+    :raises ValueError: a number is not finite, or a value is no JSON.
+    :raises TypeError: a value is of a type that JSON does not have.
+    """
+    text = _ENCODER.encode(value)
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _ASCII_ENCODER.encode(value).encode("ascii")
+
+
+def _constant(_name: str) -> NoReturn:
+    raise NotJson("the text holds a number that JSON does not have")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_INTEGER_DIGITS:
+        raise NotJson("the text holds an integer of too many digits")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise NotJson("the text holds a number out of range")
+    return number
+
+
+def _deeper_than(value: JsonValue, limit: int) -> bool:
+    level: list[JsonValue] = [value]
+    for _ in range(limit):
+        level = [child for node in level for child in _children(node)]
+        if not level:
+            return False
+    return any(isinstance(node, (dict, list)) for node in level)
+
+
+def _children(node: JsonValue) -> Sequence[JsonValue]:
+    if isinstance(node, Mapping):
+        return list(node.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return node if isinstance(node, list) else ()  # pyright: ignore[reportUnknownVariableType]
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_constant, parse_int=_integer, parse_float=_float)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_ASCII_ENCODER: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
