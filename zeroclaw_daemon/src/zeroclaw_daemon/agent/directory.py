@@ -42,9 +42,11 @@ class Agent:
 
 
 class AgentDirectory(Protocol):
-    """Finds agents. Asked at every turn, so that a change of configuration counts from the next one."""
+    """Finds agents. Asked at every turn, so that a change of configuration counts from the next one. May wait: an agent's
+    tools may have to be loaded first, which never happens on the event loop.
+    """
 
-    def agent(self, alias: str) -> Agent:
+    async def agent(self, alias: str) -> Agent:
         """The agent of this alias as it is now.
 
         :raises AgentNotFound: there is none.
@@ -58,7 +60,7 @@ class FixedAgents:
     def __init__(self, *agents: Agent) -> None:
         self._agents: Mapping[str, Agent] = {agent.alias: agent for agent in agents}
 
-    def agent(self, alias: str) -> Agent:
+    async def agent(self, alias: str) -> Agent:
         """The agent given under this alias."""
         try:
             return self._agents[alias]

@@ -45,7 +45,7 @@ class SessionOpener:
         :raises SessionLimit: as many sessions are live as may be; none was evicted.
         :raises SessionBusy: the session to replace did not become idle in time.
         """
-        agent = self._agents.agent(opening.agent_alias)
+        agent = await self._agents.agent(opening.agent_alias)
         live = self._sessions.find(opening.session_id) if opening.session_id is not None else None
         if live is not None and live.mode is opening.mode:
             session = self._rebind(live, opening)

@@ -135,7 +135,7 @@ class TurnRunner:
                 await sink(event)
 
         try:
-            agent = self._agents.agent(session.agent_alias)
+            agent = await self._agents.agent(session.agent_alias)
         except ZeroclawError as error:
             return _failed(error)
         site = CallSite({"agent": session.agent_alias, "session": session.id, "turn": ticket.turn_id})
