@@ -73,7 +73,10 @@ def refusals() -> list[tuple[str, str, FunctionType]]:
 
 
 @pytest.mark.req("PLG-015", "PLG-012")
-@pytest.mark.parametrize(("name", "function", "signature"), refusals(), ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(
+    ("name", "function", "signature"),
+    [pytest.param(*refusal, id=f"{refusal[0]}#{refusal[1]}") for refusal in refusals()],
+)
 def test_every_operation_on_files_and_sockets_is_refused(
     frame: CallFrame, name: str, function: str, signature: FunctionType
 ) -> None:
