@@ -154,5 +154,5 @@ def test_what_the_system_said_becomes_a_sentence_and_a_remedy(
 ) -> None:
     error = storage_error(OSError(number, os.strerror(number)), "/srv/plugins", "write /srv/plugins/x")
     assert error.message == f"cannot write /srv/plugins/x: {os.strerror(number).lower()} (/srv/plugins)"
-    assert error.details == {"path": "/srv/plugins", "errno": errno.errorcode[number]}
+    assert error.details == {"path": "/srv/plugins", "errno": number}
     assert (error.remedy and error.remedy.action) is action

@@ -170,7 +170,7 @@ def storage_error(error: OSError, path: str, doing: str) -> StorageError:
     return StorageError(
         f"cannot {doing}: {reason.lower()} ({path})",
         remedy=_remedy(error.errno, path),
-        details={"path": path, "errno": errno.errorcode.get(error.errno or 0, "EIO")},
+        details={"path": path, "errno": error.errno},
     )
 
 

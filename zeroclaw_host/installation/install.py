@@ -6,13 +6,13 @@ move that publishes them, nothing is at the package's name; from then on all of 
 
 from __future__ import annotations
 
-import posixpath
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from zeroclaw_host.errors import InstallError, Remedy, RemedyAction, StorageError
-from zeroclaw_host.installation.discovery import InstalledPackage, find_claimants, judge
+from zeroclaw_host.installation.discovery import discover
 from zeroclaw_host.installation.filesystem import FileSystem, Operation, PosixFileSystem, storage_error
 from zeroclaw_host.installation.lock import Clock, DirectoryLock, locked
 from zeroclaw_host.installation.pipeline import LoadCheck, prepare
@@ -20,8 +20,9 @@ from zeroclaw_host.installation.rows import RowStore, seed_for
 from zeroclaw_host.installation.staging import Staging, staging
 from zeroclaw_host.installation.transaction import NameOccupied, Step
 from zeroclaw_host.package.admission import AdmittedPackage
-from zeroclaw_host.package.manifest import Manifest
-from zeroclaw_host.package.reader import MANIFEST_NAME, SKILLS_NAME, PackageReader
+from zeroclaw_host.package.manifest import MANIFEST_NAME, SKILLS_DIRECTORY, Manifest
+from zeroclaw_host.package.notices import Notice
+from zeroclaw_host.package.reader import PackageReader
 from zeroclaw_host.package.signature import SignaturePolicy, SignatureVerdict
 
 
@@ -33,7 +34,7 @@ class InstallReport:
     manifest: Manifest
     component_sha256: str | None
     signature: SignatureVerdict
-    notices: tuple[str, ...]
+    notices: tuple[Notice, ...]
     key: str | None
     """The key of the default tool binding's row, where one is owed."""
     row_created: bool
@@ -108,9 +109,9 @@ def install(
 def payload(package: AdmittedPackage) -> tuple[Step, ...]:
     """The steps that write a package: manifest, skills, the component last; then everything flushed (PLG-366)."""
     files: dict[str, bytes] = {MANIFEST_NAME: package.manifest_bytes}
-    files |= {f"{SKILLS_NAME}/{path}": data for path, data in sorted(package.skills.items())}
+    files |= {f"{SKILLS_DIRECTORY}/{path}": data for path, data in sorted(package.skills.items())}
     if package.component is not None and package.manifest.wasm_path is not None:
-        files[posixpath.normpath(package.manifest.wasm_path)] = package.component
+        files[package.manifest.wasm_path] = package.component
     folders = list(dict.fromkeys(folder for path in files for folder in _folders(path)))
     return (
         *(Step(Operation.MAKE, folder) for folder in folders),
@@ -133,17 +134,23 @@ def require_free(directory: Path, name: str, policy: SignaturePolicy) -> None:
 
     :raises NameOccupied: something is at the name, or an installed package has it under another directory name.
     """
-    claimants = find_claimants(directory, name)
-    final = directory / name
-    if not claimants and not _occupied(final):
-        return
-    if len(claimants) == 1 and isinstance(judge(claimants[0], policy), InstalledPackage):
+    found = discover(directory, policy, only=name)
+    for package in found.packages:
+        if package.name == name:
+            raise NameOccupied(
+                f"{name} is installed already, in {package.directory}",
+                remedy=Remedy(RemedyAction.UPDATE_PLUGIN, {"name": name}),
+                details={"name": name, "path": str(package.directory)},
+            )
         raise NameOccupied(
-            f"{name} is installed already, in {claimants[0]}",
-            remedy=Remedy(RemedyAction.UPDATE_PLUGIN, {"name": name}),
-            details={"name": name, "path": str(claimants[0])},
+            f"{package.directory} is in the way of {name}: it holds the package {package.name}",
+            remedy=Remedy(RemedyAction.REMOVE_PLUGIN, {"name": package.name}),
+            details={"name": name, "path": str(package.directory)},
         )
-    raise _not_a_package(name, claimants[0] if claimants else final)
+    for rejected in found.rejected:
+        raise _not_a_package(name, rejected.directory) from rejected.error
+    if _occupied(directory / name):
+        raise _not_a_package(name, directory / name)
 
 
 def _publish(work: Staging, lock: DirectoryLock) -> None:
@@ -179,7 +186,7 @@ def _make_plugins_directory(directory: Path) -> None:
         raise StorageError(
             f"{directory} is not a directory, so no plugin can be installed in it",
             remedy=Remedy(RemedyAction.MAKE_DIRECTORY, {"path": str(directory)}),
-            details={"path": str(directory), "errno": "ENOTDIR"},
+            details={"path": str(directory), "errno": errno.ENOTDIR},
         ) from error
     except OSError as error:
         raise storage_error(error, str(directory), "make the plugins directory") from error

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from zeroclaw_host.errors import PluginNotFound
 from zeroclaw_host.installation.claim import claim
-from zeroclaw_host.installation.discovery import InstalledPackage, find_claimants, judge
+from zeroclaw_host.installation.discovery import InstalledPackage, discover
 from zeroclaw_host.installation.filesystem import FileSystem, PosixFileSystem
 from zeroclaw_host.installation.lock import Clock, locked
 from zeroclaw_host.installation.rows import seed_for
@@ -64,8 +64,9 @@ def remove(
 
 
 def _find(directory: Path, name: str, policy: SignaturePolicy) -> InstalledPackage:
-    for claimant in find_claimants(directory, name):
-        found = judge(claimant, policy)
-        if isinstance(found, InstalledPackage):
-            return found
-    raise PluginNotFound(f"no package named {name} is installed in {directory}", details={"name": name})
+    found = discover(directory, policy, only=name)
+    for package in found.packages:
+        if package.name == name:
+            return package
+    missing = PluginNotFound(f"no package named {name} is installed in {directory}", details={"name": name})
+    raise missing from (found.rejected[0].error if found.rejected else None)

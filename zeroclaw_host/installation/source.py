@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from zeroclaw_host.errors import ArchiveError, Remedy, RemedyAction, StorageError, UsageError
 from zeroclaw_host.installation.filesystem import storage_error
 from zeroclaw_host.package.archive import MAX_ARCHIVE_BYTES, ArchiveReader
+from zeroclaw_host.package.manifest import MANIFEST_NAME
 from zeroclaw_host.package.reader import DirectoryReader, PackageReader
 from zeroclaw_host.registry.index import PackageSpec
 from zeroclaw_host.registry.location import without_secrets
@@ -31,7 +33,7 @@ class LocalSource:
             status = self.path.stat()
             if stat.S_ISDIR(status.st_mode):
                 return DirectoryReader(self.path)
-            if self.path.name == "manifest.toml":
+            if self.path.name == MANIFEST_NAME:
                 return DirectoryReader(self.path.parent)
             if stat.S_ISREG(status.st_mode):
                 return ArchiveReader(_read_archive(self.path))
@@ -39,7 +41,7 @@ class LocalSource:
             raise storage_error(error, str(self.path), "read the package") from error
         raise StorageError(
             f"{self.path} is neither a directory nor a file",
-            details={"path": str(self.path), "errno": "EINVAL"},
+            details={"path": str(self.path), "errno": errno.EINVAL},
         )
 
 

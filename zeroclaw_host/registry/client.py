@@ -9,7 +9,7 @@ from typing import Final
 
 from zeroclaw_host.errors import Kind, RegistryError, Remedy, RemedyAction
 from zeroclaw_host.package.archive import MAX_ARCHIVE_BYTES, ArchiveReader
-from zeroclaw_host.package.manifest import parse_manifest
+from zeroclaw_host.package.manifest import MANIFEST_NAME, parse_manifest
 from zeroclaw_host.package.reader import PackageReader
 from zeroclaw_host.registry.download import Downloader, Progress
 from zeroclaw_host.registry.index import MAX_INDEX_BYTES, Entry, Index, PackageSpec, parse_index
@@ -85,7 +85,7 @@ class _EntryReader:
 
     def read_manifest(self) -> bytes:
         data = self._archive.read_manifest()
-        manifest = parse_manifest(data, path=f"{self.origin}/manifest.toml")
+        manifest = parse_manifest(data, path=f"{self.origin}/{MANIFEST_NAME}")
         for what, found, listed in (
             ("name", manifest.name, self._entry.name),
             ("version", manifest.version, self._entry.version),

@@ -1,0 +1,206 @@
+"""A plugin host in one object: what a program that embeds plugins starts from.
+
+    with PluginHost(Path("plugins"), Path("cache")) as host:
+        host.install("./redact.zip")
+        tool = host.load_tool(host.discover().get("redact"))
+
+The host does what it is told. Whether plugins are on at all, and which of them are active, is the program's decision.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from zeroclaw_host.errors import Remedy, RemedyAction, ZeroclawError
+from zeroclaw_host.installation.discovery import Discovery, InstalledPackage, discover
+from zeroclaw_host.installation.install import InstallReport, install
+from zeroclaw_host.installation.remove import RemoveReport, remove
+from zeroclaw_host.installation.rows import RowStore
+from zeroclaw_host.installation.source import LocalSource, parse_source
+from zeroclaw_host.instance import InstanceIdentity, InstanceScope
+from zeroclaw_host.package.admission import AdmittedPackage
+from zeroclaw_host.package.manifest import Capability
+from zeroclaw_host.package.reader import PackageReader
+from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
+from zeroclaw_host.registry.client import RegistryClient
+from zeroclaw_host.registry.download import Progress
+from zeroclaw_host.registry.location import RegistryNotNamed
+from zeroclaw_host.sandbox.engine import Sandbox
+from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.worlds.loading import LoadVerdict, check_load
+from zeroclaw_host.worlds.tool import InstanceServices, ToolPlugin
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPackage:
+    """An installed package and whether it loads here and now."""
+
+    installed: InstalledPackage
+    verdict: LoadVerdict
+
+
+class PluginHost:
+    """Installs, finds, checks and loads plugins.
+
+    :param plugins_dir: where packages are installed, one directory each (PLG-001).
+    :param cache_dir: where compiled components are kept; only this user may be able to write there.
+    :param policy: which signatures are asked for; none, when left out.
+    :param limits: the bounds of every guest call.
+    :param services: what the host lends to its plugins; nothing durable and an empty configuration, when left out.
+    :param rows: where the configuration rows of installed packages are seeded; nowhere, when left out.
+
+    Safe to use from several threads. A context manager; :meth:`close` ends it.
+    """
+
+    def __init__(
+        self,
+        plugins_dir: Path,
+        cache_dir: Path,
+        *,
+        policy: SignaturePolicy | None = None,
+        limits: Limits | None = None,
+        services: InstanceServices | None = None,
+        rows: RowStore | None = None,
+    ) -> None:
+        self.plugins_dir = plugins_dir
+        self.cache_dir = cache_dir
+        self.policy = policy or SignaturePolicy(SignatureMode.DISABLED, frozenset())
+        self.limits = limits or Limits()
+        self._services = services or InstanceServices()
+        self._rows = rows
+        self._sandbox: Sandbox | None = None
+        self._starting = threading.Lock()
+
+    def install(
+        self,
+        source: str | PackageReader,
+        *,
+        registry: RegistryClient | None = None,
+        verify: bool = True,
+        progress: Progress | None = None,
+    ) -> InstallReport:
+        """Install a package from a directory, an archive or a registry.
+
+        :param source: a path, a registry's ``name`` or ``name@version``, or a reader of a package.
+        :param registry: where names are looked up.
+        :param verify: whether the component must load here; all other checks hold in any case (PLG-038, PLG-039).
+        :param progress: told about a download's bytes.
+        :raises ZeroclawError: nothing was installed; see :func:`~zeroclaw_host.installation.install.install`.
+        """
+        reader = self._open(source, registry, progress) if isinstance(source, str) else source
+        return install(
+            self.plugins_dir,
+            reader,
+            policy=self.policy,
+            load_check=self.check_package if verify else None,
+            rows=self._rows,
+        )
+
+    def remove(self, name: str) -> RemoveReport:
+        """Delete an installed package; its configuration and state stay.
+
+        :raises ZeroclawError: it is still there; see :func:`~zeroclaw_host.installation.remove.remove`.
+        """
+        return remove(self.plugins_dir, name, policy=self.policy)
+
+    def discover(self) -> Discovery:
+        """What is installed. Reads and checks; starts no engine and compiles nothing (PLG-044).
+
+        :raises StorageError: the plugins directory cannot be listed.
+        """
+        return discover(self.plugins_dir, self.policy)
+
+    def check(self, name: str) -> LoadVerdict:
+        """Whether an installed package loads: the check a program's start makes, with its whole chain of causes (PLG-040).
+
+        :raises PackageError: admission refuses the package.
+        :raises PluginNotFound: it is not installed.
+        """
+        return self._check_installed(discover(self.plugins_dir, self.policy, only=name).get(name))
+
+    def check_all(self) -> tuple[CheckedPackage, ...]:
+        """The verdict on every installed package, by name (PLG-043).
+
+        :raises StorageError: the plugins directory cannot be listed.
+        """
+        return tuple(
+            CheckedPackage(installed, self._check_installed(installed))
+            for installed in self.discover().packages
+        )
+
+    def check_package(self, package: AdmittedPackage) -> LoadVerdict:
+        """Whether an admitted package loads, with the limits of this host."""
+        return check_load(self.sandbox, package, self.limits)
+
+    def load_tool(self, installed: InstalledPackage) -> ToolPlugin:
+        """The tool of an installed package, in its default binding, ready to be called.
+
+        The bytes are read and admitted again, so that what runs is what was checked.
+
+        :raises ZeroclawError: the package has no tool, was changed since it was found, or does not load.
+        """
+        package = installed.read()
+        scope = InstanceScope.admit(InstanceIdentity.default_tool(installed.name), package.manifest)
+        return ToolPlugin.load(self.sandbox, package, scope, self._services, self.limits)
+
+    def tools(self) -> list[ToolPlugin]:
+        """The tools of all installed packages, by package name.
+
+        :raises ZeroclawError: one of them does not load. A program that wants the others loads them one by one.
+        """
+        return [
+            self.load_tool(installed)
+            for installed in self.discover().packages
+            if Capability.TOOL in installed.manifest.capabilities
+        ]
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The engine all plugins share, started when it is first needed."""
+        with self._starting:
+            if self._sandbox is None:
+                self._sandbox = Sandbox(self.cache_dir)
+            return self._sandbox
+
+    @property
+    def started(self) -> bool:
+        """Whether an engine is running."""
+        return self._sandbox is not None
+
+    def close(self) -> None:
+        """Stop the engine. Tools that were loaded can no longer be called."""
+        with self._starting:
+            if self._sandbox is not None:
+                self._sandbox.close()
+                self._sandbox = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self, source: str, registry: RegistryClient | None, progress: Progress | None) -> PackageReader:
+        parsed = parse_source(source)
+        if isinstance(parsed, LocalSource):
+            return parsed.open()
+        if registry is None:
+            raise RegistryNotNamed(
+                f"{parsed.spec} is no path, so it would be looked up in a registry, and none is named",
+                remedy=Remedy(RemedyAction.NAME_REGISTRY),
+            )
+        return registry.open(parsed.spec, progress=progress)
+
+    def _check_installed(self, installed: InstalledPackage) -> LoadVerdict:
+        try:
+            return self.check_package(installed.read())
+        except ZeroclawError as error:
+            return LoadVerdict(
+                loads=False, applicable=True, causes=(error.message, *error.causes()), error=error
+            )

@@ -1,0 +1,214 @@
+"""What is installed.
+
+Discovery reads and checks; it never compiles and never runs anything (PLG-044). It goes through the same admission as an
+install, so a directory made by hand is held to the same rules (PLG-364). Components are checked and let go again: what is
+kept is small, and :meth:`InstalledPackage.read` fetches the bytes when somebody wants to run them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zeroclaw_host.errors import (
+    InstallError,
+    Kind,
+    PackageError,
+    PluginNotFound,
+    ZeroclawError,
+)
+from zeroclaw_host.installation.filesystem import storage_error
+from zeroclaw_host.package.admission import AdmittedPackage, admit
+from zeroclaw_host.package.manifest import MANIFEST_NAME, Manifest, parse_manifest
+from zeroclaw_host.package.notices import Notice
+from zeroclaw_host.package.reader import DirectoryReader, PackageReader
+from zeroclaw_host.package.signature import SignaturePolicy, SignatureVerdict
+
+
+class AmbiguousName(PackageError):
+    """Two directories hold packages of one name. Neither is loaded (PLG-014)."""
+
+    code = "package_name_ambiguous"
+    kind = Kind.CONFLICT
+
+
+class PackageChanged(InstallError):
+    """A package on the disk is no longer the one that was discovered."""
+
+    code = "package_changed"
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledPackage:
+    """A package that admission accepts, without its bytes."""
+
+    directory: Path
+    manifest: Manifest
+    manifest_bytes: bytes = field(repr=False)
+    component_sha256: str | None
+    signature: SignatureVerdict
+    notices: tuple[Notice, ...]
+    policy: SignaturePolicy = field(repr=False)
+    """What it was judged by, and is judged by again when it is read."""
+
+    @property
+    def name(self) -> str:
+        """The package's name. The directory's may be another one."""
+        return self.manifest.name
+
+    @property
+    def version(self) -> str:
+        """The package's version."""
+        return self.manifest.version
+
+    def read(self) -> AdmittedPackage:
+        """The package with its bytes, admitted once more: what is returned is what was checked.
+
+        :raises PackageError: admission refuses what is there now.
+        :raises PackageChanged: it is another package than the one discovered.
+        """
+        package = admit(DirectoryReader(self.directory), self.policy)
+        if (package.manifest_bytes, package.component_sha256) != (self.manifest_bytes, self.component_sha256):
+            raise PackageChanged(
+                f"{self.name} in {self.directory} was changed after it was found", details={"name": self.name}
+            )
+        return package
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A directory that is no package this host accepts, and why. ``name`` is the manifest's, where one could be read."""
+
+    directory: Path
+    name: str | None
+    error: ZeroclawError
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Everything found: packages sorted by name, and what was left out, sorted by directory."""
+
+    packages: tuple[InstalledPackage, ...]
+    rejected: tuple[Rejected, ...]
+
+    def get(self, name: str) -> InstalledPackage:
+        """The installed package of that name.
+
+        :raises PackageError: there is a package of that name or under that directory name, and it was left out.
+        :raises PluginNotFound: there is none.
+        """
+        for package in self.packages:
+            if package.name == name:
+                return package
+        for rejected in self.rejected:
+            if name in (rejected.name, rejected.directory.name):
+                raise rejected.error
+        raise PluginNotFound(f"no package named {name} is installed", details={"name": name})
+
+
+def discover(directory: Path, policy: SignaturePolicy, *, only: str | None = None) -> Discovery:
+    """Look at every real, visible directory directly inside the plugins directory.
+
+    :param only: look at packages of this name, and the directory of this name, alone.
+    :returns: nothing found when the plugins directory does not exist.
+    :raises StorageError: the plugins directory cannot be listed.
+    """
+    named: dict[str, list[Path]] = {}
+    rejected: list[Rejected] = []
+    for path in _directories(directory):
+        try:
+            manifest = parse_manifest(DirectoryReader(path).read_manifest(), path=str(path / MANIFEST_NAME))
+        except ZeroclawError as error:
+            if only in (None, path.name):
+                rejected.append(Rejected(path, None, error))
+            continue
+        if only in (None, manifest.name, path.name):
+            named.setdefault(manifest.name, []).append(path)
+    packages: list[InstalledPackage] = []
+    for name, paths in named.items():
+        for path in paths:
+            try:
+                _refuse_ambiguity(name, path, paths, policy)
+                packages.append(_installed(path, policy))
+            except ZeroclawError as error:
+                rejected.append(Rejected(path, name, error))
+    return Discovery(
+        packages=tuple(sorted(packages, key=lambda package: package.name)),
+        rejected=tuple(sorted(rejected, key=lambda entry: entry.directory)),
+    )
+
+
+def _directories(directory: Path) -> list[Path]:
+    """The directories discovery looks at: no links, and nothing hidden, where transactions live (PLG-054)."""
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(
+                Path(entry.path)
+                for entry in entries
+                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+            )
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise storage_error(error, str(directory), "list the plugins directory") from error
+
+
+def _installed(path: Path, policy: SignaturePolicy) -> InstalledPackage:
+    package = admit(DirectoryReader(path), policy)
+    return InstalledPackage(
+        directory=path,
+        manifest=package.manifest,
+        manifest_bytes=package.manifest_bytes,
+        component_sha256=package.component_sha256,
+        signature=package.signature,
+        notices=package.notices,
+        policy=policy,
+    )
+
+
+def _refuse_ambiguity(name: str, path: Path, paths: list[Path], policy: SignaturePolicy) -> None:
+    """A name is ambiguous between the directories whose manifests are acceptable, whatever their components are like.
+
+    So a copy that the signature policy refuses takes nobody's name away.
+    """
+    others = [other for other in paths if other != path and _manifest_stands(other, policy)]
+    if others and _manifest_stands(path, policy):
+        listed = ", ".join(other.name for other in others)
+        raise AmbiguousName(
+            f"{path} holds a package named {name}, and so does {listed}: none of them is loaded",
+            details={"name": name, "directories": [str(each) for each in sorted([path, *others])]},
+        )
+
+
+def _manifest_stands(path: Path, policy: SignaturePolicy) -> bool:
+    """Whether admission gets as far as the component."""
+    try:
+        admit(_UpToComponent(DirectoryReader(path)), policy)
+    except _ComponentReached:
+        return True
+    except ZeroclawError:
+        return False
+    return True
+
+
+class _ComponentReached(Exception):
+    """Everything ahead of the component was accepted."""
+
+
+class _UpToComponent:
+    """A package whose component nobody gets to read."""
+
+    def __init__(self, reader: PackageReader) -> None:
+        self.origin = reader.origin
+        self._reader = reader
+
+    def read_manifest(self) -> bytes:
+        return self._reader.read_manifest()
+
+    def read_component(self, wasm_path: str) -> bytes:
+        raise _ComponentReached(wasm_path)
+
+    def read_skills(self) -> Mapping[str, bytes]:
+        return self._reader.read_skills()
