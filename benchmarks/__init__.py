@@ -1,0 +1,1 @@
+"""Speed beside what a user would otherwise pick, as ratios within one run."""
