@@ -68,16 +68,19 @@ class ComponentCache:
             _sweep(directory)
         self._key = _read_or_make_key(directory / _KEY_FILE)
 
-    def load(self, component: bytes, *, progress: Progress | None = None) -> Component:
+    def load(
+        self, component: bytes, *, sha256: str | None = None, progress: Progress | None = None
+    ) -> Component:
         """The compiled component: from memory, from disk, or compiled now in a child process.
 
+        :param sha256: the digest (hex) of exactly these bytes, from a caller that computed it when it read them.
         :param progress: called with the seconds spent so far while compiling.
         :raises ComponentInvalid: the bytes are no component, or the compiler refuses them.
         :raises CompileLimit: compiling took more memory or time than allowed.
         :raises StorageError: the artifact cannot be written; nothing half-written is left.
         """
         check_header(component)
-        digest = hashlib.sha256(component).hexdigest()
+        digest = sha256 or hashlib.sha256(component).hexdigest()
         with self._only_one(digest):
             found = self._remembered(digest)
             if found is None:

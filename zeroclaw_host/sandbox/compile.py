@@ -29,7 +29,7 @@ _CORE_VERSION: Final = b"\x01\0\0\0"
 _COMPONENT_VERSION: Final = b"\x0d\0\x01\0"
 _HEADER_BYTES: Final = 8
 
-_POLL_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.25
 """How often a waiting parent looks at the clock and reports progress."""
 
 _INVALID: Final = 3

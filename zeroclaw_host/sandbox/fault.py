@@ -45,6 +45,12 @@ _LIMITS: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = (
 _PYTHON_TRACEBACK: Final = "Traceback (most recent call last):"
 _PYTHON_EXCEPTION: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 
+_PANIC: Final = re.compile(r"^thread '[^']*' (\(\d+\) )?panicked at ", re.MULTILINE)
+"""What the runtime of a Python component adds below the traceback when it gives up."""
+
+_NO_MEMORY: Final = re.compile(r"^(MemoryError\b|object type name: MemoryError$)", re.MULTILINE)
+"""An interpreter without memory prints what it still can: the bare word, or a description of the object."""
+
 
 @dataclass(frozen=True, slots=True)
 class GuestException:
@@ -112,21 +118,18 @@ def _limit_details(limit: str, frame: CallFrame) -> dict[str, object]:
 
 def python_exception(stderr: str) -> GuestException | None:
     """The last uncaught exception a Python interpreter printed, if it printed one."""
-    start = stderr.rfind(_PYTHON_TRACEBACK)
-    if start < 0:
-        return MemoryErrorOnly if stderr.rstrip().endswith("MemoryError") else None
-    traceback = stderr[start:].strip()
+    text = _PANIC.split(stderr, maxsplit=1)[0].strip()
+    start = text.rfind(_PYTHON_TRACEBACK)
+    traceback = text[start:] if start >= 0 else ""
+    if _NO_MEMORY.search(traceback or text):
+        return GuestException("MemoryError", "", traceback)
     lines = traceback.splitlines()
     for index, line in enumerate(lines[1:], 1):
         found = None if line.startswith(" ") else _PYTHON_EXCEPTION.match(line)
         if found:
-            rest = [found["message"] or "", *lines[index + 1 :]]
-            return GuestException(found["type"], "\n".join(rest).strip(), traceback)
+            message = "\n".join([found["message"] or "", *lines[index + 1 :]]).strip()
+            return GuestException(found["type"], message, traceback)
     return None
-
-
-MemoryErrorOnly: Final = GuestException("MemoryError", "", "")
-"""An interpreter without memory for a traceback prints the bare word."""
 
 
 def _last_line(text: str) -> str:

@@ -120,6 +120,11 @@ class CallFrame:
         self._cancelled = False
         self._config: ResolvedConfig | ConfigInvalid | None = None
 
+    def begin(self) -> None:
+        """Start the clock anew: the call got a thread. Waiting for one is not the plugin's time."""
+        self._started = self._clock()
+        self._deadline = self._started + self.limits.call_timeout_seconds
+
     # --- time -------------------------------------------------------------------------------------------------------
 
     def now(self) -> float:

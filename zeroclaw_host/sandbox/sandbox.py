@@ -51,16 +51,22 @@ class Sandbox:
         self.close()
 
     def load(
-        self, component: bytes, surface: Surface, *, progress: Progress | None = None
+        self,
+        component: bytes,
+        surface: Surface,
+        *,
+        sha256: str | None = None,
+        progress: Progress | None = None,
     ) -> LinkedComponent:
         """Compile a component, or find it compiled; compare it with the contract; link it.
 
+        :param sha256: the digest (hex) of exactly these bytes, from a caller that computed it when it read them.
         :raises ComponentInvalid: the bytes are no component, or the compiler refuses them.
         :raises CompileLimit: compiling took more memory or time than allowed.
         :raises ComponentMismatch: it does not fit the contract.
         :raises StorageError: the compiled component cannot be kept.
         """
-        compiled = self.cache.load(component, progress=progress)
+        compiled = self.cache.load(component, sha256=sha256, progress=progress)
         with self._linking:
             return link(self.engine, compiled, surface, self.conversion)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import anyio
@@ -59,10 +60,8 @@ class GuestThreads:
         def announce(finished: Future[T]) -> None:
             if finished.cancelled():
                 return  # never started, and whoever cancelled it is not waiting
-            try:
+            with suppress(RunFinishedError):  # the loop ended first; nobody is left to tell
                 anyio.from_thread.run_sync(done.set, token=token)
-            except RunFinishedError:
-                pass  # the loop ended first; nobody is left to tell
 
         future.add_done_callback(announce)
         try:
@@ -90,6 +89,7 @@ class GuestThreads:
                 if self._closed:
                     frame.cancel()
                 self._running.add(frame)
+            frame.begin()
             try:
                 return work()
             finally:

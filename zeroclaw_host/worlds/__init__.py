@@ -1,0 +1,1 @@
+"""What a host program calls: tools now, channels and memories by the same rules."""

@@ -1,0 +1,115 @@
+"""One real Python guest, built once for its sources, and the sandbox it runs in."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from zeroclaw_host.contract import ungated_wit
+from zeroclaw_host.instance import InstanceIdentity, InstanceScope
+from zeroclaw_host.package.admission import AdmittedPackage
+from zeroclaw_host.package.manifest import Manifest, Permission, parse_manifest
+from zeroclaw_host.package.signature import SignatureStatus, SignatureVerdict
+from zeroclaw_host.sandbox.sandbox import Sandbox
+
+_HERE = Path(__file__).parent
+_CACHE = _HERE.parents[1] / ".cache" / "test-guests"
+
+
+def _tool_world() -> str:
+    """The contract, its tool world without the transports that need a permission."""
+    text = (ungated_wit() / "plugin.wit").read_text(encoding="utf-8")
+    start = text.index("world tool-plugin")
+    end = text.index("}", start)
+    world = "".join(
+        line
+        for line in text[start:end].splitlines(keepends=True)
+        if "sockets" not in line and "websocket" not in line
+    )
+    return text[:start] + world + text[end:]
+
+
+@pytest.fixture(scope="session")
+def probe_component(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """``guest/probe.py`` as a component."""
+    source = (_HERE / "guest" / "probe.py").read_text(encoding="utf-8")
+    wit = _tool_world()
+    key = hashlib.sha256("\0".join((source, wit, version("componentize-py"))).encode()).hexdigest()
+    built = _CACHE / f"probe-{key[:32]}.wasm"
+    if not built.exists():
+        work = tmp_path_factory.mktemp("probe")
+        (work / "wit").mkdir()
+        (work / "wit" / "plugin.wit").write_text(wit, encoding="utf-8")
+        (work / "probe.py").write_text(source, encoding="utf-8")
+        tool = Path(sys.executable).with_name("componentize-py")
+        command = [str(tool), "-d", "wit", "-w", "tool-plugin", "componentize", "probe", "-o", "probe.wasm"]
+        done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        _CACHE.mkdir(parents=True, exist_ok=True)
+        beside = built.with_suffix(f".{os.getpid()}")
+        shutil.copyfile(work / "probe.wasm", beside)
+        beside.replace(built)
+    return built.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    """A sandbox whose compiled components outlive the run."""
+    with Sandbox(_CACHE / "compiled", threads=4) as found:
+        yield found
+
+
+PackageMaker = Callable[..., AdmittedPackage]
+
+
+@pytest.fixture
+def package_of() -> PackageMaker:
+    """Makes an admitted package of a component, capabilities and permissions."""
+
+    def make(
+        component: bytes | None,
+        *,
+        capabilities: tuple[str, ...] = ("tool",),
+        permissions: tuple[str, ...] = (),
+    ) -> AdmittedPackage:
+        lines = [
+            'name = "probe"',
+            'version = "1.0.0"',
+            f"capabilities = {list(capabilities)}",
+            f"permissions = {list(permissions)}",
+        ]
+        if component is not None:
+            lines.append('wasm_path = "probe.wasm"')
+        if "config_read" in permissions:
+            lines.append('config_schema = { type = "object", additionalProperties = false, properties = {} }')
+        text = "\n".join(lines).encode()
+        return AdmittedPackage(
+            manifest=parse_manifest(text),
+            manifest_bytes=text,
+            component=component,
+            component_sha256=None if component is None else hashlib.sha256(component).hexdigest(),
+            skills={},
+            config_schema=None,
+            signature=SignatureVerdict(SignatureStatus.UNSIGNED, None, ""),
+            notices=(),
+        )
+
+    return make
+
+
+@pytest.fixture
+def tool_scope() -> Callable[..., InstanceScope]:
+    """Makes the scope of a manifest's default tool instance."""
+
+    def make(manifest: Manifest, grants: frozenset[Permission] | None = None) -> InstanceScope:
+        return InstanceScope.admit(InstanceIdentity.default_tool(manifest.name), manifest, grants=grants)
+
+    return make

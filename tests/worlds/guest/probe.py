@@ -1,0 +1,143 @@
+"""A guest that does, on request, each thing the host must survive. Runs inside the sandbox."""
+
+import json
+import os
+import random
+import socket
+import sys
+import time
+
+from componentize_py_types import Err, Ok, Result, Some
+from wit_world import exports
+from wit_world.exports.tool import ToolResult
+from wit_world.imports import logging, secrets, state
+
+CALLS = 0
+
+
+class PluginInfo(exports.PluginInfo):
+    def plugin_name(self):
+        return "probe"
+
+    def plugin_version(self):
+        return "1.0.0"
+
+
+class Tool(exports.Tool):
+    def name(self):
+        return "probe"
+
+    def description(self):
+        return "Does what it is told."
+
+    def parameters_schema(self):
+        return json.dumps({"type": "object", "properties": {"do": {"type": "string"}}})
+
+    def execute(self, args):
+        global CALLS
+        CALLS += 1
+        request = json.loads(args)
+        action = globals()["do_" + request.get("do", "echo")]
+        return ToolResult(True, json.dumps(action(request)), None)
+
+
+def attempt(function, *arguments):
+    try:
+        return {"ok": function(*arguments)}
+    except Err as error:
+        value = error.value
+        return {"err": getattr(value, "name", str(value)).lower().replace("_", "-")}
+
+
+def do_echo(request):
+    return {"calls": CALLS, "request": request}
+
+
+def do_fail(request):
+    raise Err("the weather is bad")
+
+
+def do_raise(request):
+    raise ValueError("bad weather")
+
+
+def do_loop(request):
+    while True:
+        pass
+
+
+def do_sleep(request):
+    time.sleep(request["seconds"])
+
+
+def do_hog(request):
+    kept = []
+    while True:
+        kept.append(bytearray(1 << 20))
+
+
+def do_exit(request):
+    sys.exit(3)
+
+
+def do_print(request):
+    print("to standard output")
+    print("to standard error", file=sys.stderr)
+
+
+def do_log(request):
+    for _ in range(request.get("times", 1)):
+        logging.log_record(
+            logging.LogLevel.WARN,
+            logging.PluginEvent(
+                "execute",
+                logging.PluginAction.VALIDATE,
+                logging.PluginOutcome.FAILURE,
+                12,
+                '{"a": 1}',
+                request["message"],
+            ),
+        )
+
+
+def do_secrets(request):
+    return [attempt(secrets.get, name) for name in request["names"]]
+
+
+def do_budget(request):
+    answers = [attempt(secrets.get, "token") for _ in range(1001)]
+    return {"within": answers[999], "beyond": answers[1000]}
+
+
+def do_state(request):
+    entry = attempt(state.get, request["key"])
+    if isinstance(entry.get("ok"), state.StateEntry):
+        entry = {"ok": {"value": entry["ok"].value.decode(), "revision": entry["ok"].revision}}
+    expected = request.get("expected")
+    return {
+        "get": entry,
+        "put": attempt(state.put, request["key"], request.get("value", "").encode(), expected),
+        "delete": attempt(state.delete, request["key"], request.get("revision", 1)),
+    }
+
+
+def do_system(request):
+    try:
+        files = os.listdir("/")
+    except OSError as error:
+        files = type(error).__name__
+    try:
+        socket.create_connection(("127.0.0.1", 9), timeout=1)
+        connected = "connected"
+    except Exception as error:
+        connected = type(error).__name__
+    return {
+        "files": files,
+        "connected": connected,
+        "environment": dict(os.environ),
+        "arguments": sys.argv[1:],
+    }
+
+
+def do_random(request):
+    return [random.random(), os.urandom(8).hex(), time.time()]

@@ -1,0 +1,62 @@
+"""``zeroclaw:plugin/state``: durable bytes that belong to this instance alone (PLG-009)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from zeroclaw_host.package.manifest import Permission
+from zeroclaw_host.sandbox.frame import CallFrame
+from zeroclaw_host.sandbox.interface import HostFunction, HostInterface, interface
+from zeroclaw_host.sandbox.values import Err, Ok
+from zeroclaw_host.services.state import StateFault
+
+_KEY: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_UNAVAILABLE: Final = Err("unavailable")
+
+
+def _answer(frame: CallFrame, permission: Permission, key: str, operation: Callable[[], object]) -> Ok | Err:
+    """What every operation checks, in this order: phase, grant, key; then the operation itself."""
+    if not frame.serves:
+        return _UNAVAILABLE
+    if not frame.scope.grants_permission(permission):
+        return Err("access-denied")
+    if not _KEY.fullmatch(key):
+        return Err("invalid-key")
+    try:
+        return Ok(operation())
+    except StateFault as fault:
+        return Err(fault.word)
+
+
+def _get(frame: CallFrame, key: str) -> Ok | Err:
+    def read() -> object:
+        entry = frame.services.state.get(frame.scope.identity, key)
+        return None if entry is None else {"value": entry.value, "revision": entry.revision}
+
+    return _answer(frame, Permission.STATE_READ, key, read)
+
+
+def _put(frame: CallFrame, key: str, value: bytes, expected_revision: int | None) -> Ok | Err:
+    def write() -> object:
+        return frame.services.state.put(frame.scope.identity, key, value, expected_revision)
+
+    return _answer(frame, Permission.STATE_WRITE, key, write)
+
+
+def _delete(frame: CallFrame, key: str, expected_revision: int) -> Ok | Err:
+    def remove() -> object:
+        frame.services.state.delete(frame.scope.identity, key, expected_revision)
+        return None
+
+    return _answer(frame, Permission.STATE_WRITE, key, remove)
+
+
+INTERFACE: Final[HostInterface] = interface(
+    "zeroclaw:plugin/state",
+    *(
+        HostFunction(name, function, charged=True, exhausted=_UNAVAILABLE)
+        for name, function in (("get", _get), ("put", _put), ("delete", _delete))
+    ),
+)
