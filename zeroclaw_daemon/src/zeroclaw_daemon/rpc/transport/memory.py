@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
@@ -107,7 +107,8 @@ class MemoryListener:
     def __init__(self, *, peer: Peer | None = None, capacity: int = DEFAULT_CAPACITY) -> None:
         self._peer = peer
         self._capacity = capacity
-        self._offer, self._take = anyio.create_memory_object_stream[Transport](math.inf)
+        self._waiting: deque[Transport] = deque()
+        self._came = anyio.Event()
 
     @property
     def endpoint(self) -> str:
@@ -115,20 +116,27 @@ class MemoryListener:
         return "memory"
 
     def opened(self) -> AbstractAsyncContextManager[None]:
-        """Hold the place."""
+        """There is nothing to hold; connections that nobody took when the block is left are closed."""
         return self._opened()
 
     async def accept(self) -> Transport:
         """The next connection that was made."""
-        return await self._take.receive()
+        while not self._waiting:
+            self._came = anyio.Event()
+            await self._came.wait()
+        return self._waiting.popleft()
 
     def connect(self, *, peer: Peer | None = None) -> MemoryTransport:
         """Make a connection; the client's end of it."""
         client, server = memory_pair(peer=peer or self._peer, capacity=self._capacity)
-        self._offer.send_nowait(server)
+        self._waiting.append(server)
+        self._came.set()
         return client
 
     @asynccontextmanager
     async def _opened(self) -> AsyncGenerator[None]:
-        with self._offer, self._take:
+        try:
             yield
+        finally:
+            while self._waiting:
+                self._waiting.popleft().close()

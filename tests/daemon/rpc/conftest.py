@@ -1,0 +1,251 @@
+"""A daemon in this process, and a client that knows only bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from zeroclaw_daemon.agent.directory import Agent, FixedAgents
+from zeroclaw_daemon.agent.providers.base import Provider
+from zeroclaw_daemon.agent.providers.echo import EchoProvider
+from zeroclaw_daemon.agent.tools import ToolRegistry
+from zeroclaw_daemon.authority.local import LocalOwnerAuthority
+from zeroclaw_daemon.authority.principal import Authority, PeerCredential
+from zeroclaw_daemon.clock import Clock, ManualClock
+from zeroclaw_daemon.rpc.limits import ServerLimits
+from zeroclaw_daemon.rpc.server import Server
+from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed
+from zeroclaw_daemon.rpc.transport.memory import MemoryListener
+from zeroclaw_daemon.rpc.transport.unix import UnixListener, connect
+
+PATIENCE = 20
+"""Seconds after which a test that waits for the daemon has failed. No test waits this long otherwise."""
+
+Frame = dict[str, Any]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Wire:
+    """A client that writes bytes and reads lines, and understands nothing."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.raw = b""
+        self.unread = b""
+        self.updates: list[Frame] = []
+        self._next_id = 1000
+
+    async def write(self, data: bytes) -> None:
+        """Write all of it."""
+        rest = memoryview(data)
+        with anyio.fail_after(PATIENCE):
+            while rest:
+                rest = rest[await self.transport.send(rest) :]
+
+    async def send(self, *frames: Frame | bytes) -> None:
+        """Write frames, one a line, in one go."""
+        await self.write(
+            b"".join((f if isinstance(f, bytes) else json.dumps(f).encode()) + b"\n" for f in frames)
+        )
+
+    async def receive(self) -> Frame:
+        """The next frame; fails at the end of the stream."""
+        frame = await self.receive_or_end()
+        assert frame is not None, "the stream ended"
+        return frame
+
+    async def receive_or_end(self) -> Frame | None:
+        """The next frame, or None at the end of the stream."""
+        while b"\n" not in self.unread:
+            with anyio.fail_after(PATIENCE):
+                data = await self.transport.receive(65536)
+            if not data:
+                assert not self.unread, "the stream ended inside a frame"
+                return None
+            self.raw += data
+            self.unread += data
+        line, self.unread = self.unread.split(b"\n", 1)
+        frame = json.loads(line)
+        assert isinstance(frame, dict)
+        assert frame["jsonrpc"] == "2.0"
+        if "error" in frame:
+            self.check_error(frame["error"])
+        return frame
+
+    @staticmethod
+    def check_error(error: Any) -> None:
+        """Every error the daemon sends has this shape (RPC-237)."""
+        assert isinstance(error["code"], int)
+        assert isinstance(error["message"], str)
+        assert error["data"]["reason"].replace("_", "").isalnum()
+        assert error["data"]["reason"].islower()
+
+    async def rest(self) -> list[Frame]:
+        """Every frame until the end of the stream."""
+        frames: list[Frame] = []
+        while (frame := await self.receive_or_end()) is not None:
+            frames.append(frame)
+        return frames
+
+    async def answer_to(self, request_id: Any) -> Frame:
+        """The answer with this id; notifications before it are kept in ``updates``, anything else fails."""
+        while True:
+            frame = await self.receive()
+            if "method" in frame and "id" not in frame:
+                self.updates.append(frame)
+                continue
+            assert frame["id"] == request_id, frame
+            return frame
+
+    async def ask(self, method: str, params: Any = None) -> Frame:
+        """Call a method; the whole answer."""
+        self._next_id += 1
+        frame: Frame = {"jsonrpc": "2.0", "method": method, "id": self._next_id}
+        await self.send({**frame, "params": {} if params is None else params})
+        return await self.answer_to(self._next_id)
+
+    async def call(self, method: str, params: Any = None) -> Any:
+        """Call a method; its result."""
+        answer = await self.ask(method, params)
+        assert "result" in answer, answer
+        return answer["result"]
+
+    async def fail(self, method: str, params: Any = None) -> Any:
+        """Call a method that must fail; the error."""
+        answer = await self.ask(method, params)
+        assert "error" in answer, answer
+        return answer["error"]
+
+    async def initialize(self, **params: Any) -> Any:
+        return await self.call("initialize", {"protocolVersion": 1, **params})
+
+    async def new_session(self, **params: Any) -> str:
+        return (await self.call("session/new", {"agentAlias": "assistant", **params}))["sessionId"]
+
+    async def assert_silent(self) -> None:
+        """Nothing is on its way: the answer to a question asked now is the next thing to arrive."""
+        seen = len(self.updates)
+        await self.ask("no/such/method")
+        assert len(self.updates) == seen
+
+    def close(self) -> None:
+        self.transport.close()
+
+
+@dataclass
+class Daemon:
+    """A server in this process."""
+
+    server: Server
+    clock: Clock
+    connect_raw: Callable[[], AbstractAsyncContextManager[Wire]]
+    provider: Provider
+    path: Path | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def connect(self, *, initialize: bool = True, **params: Any) -> AsyncGenerator[Wire]:
+        async with self.connect_raw() as wire:
+            if initialize:
+                await wire.initialize(**params)
+            yield wire
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Let the daemon run until something holds."""
+        with anyio.fail_after(PATIENCE):
+            while not holds():
+                await anyio.lowlevel.checkpoint()
+
+
+Serving = Callable[..., AbstractAsyncContextManager[Daemon]]
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Serving:
+    """Start a daemon: over memory, or with ``socket=True`` over a real socket."""
+
+    @asynccontextmanager
+    async def serve(
+        *,
+        socket: bool = False,
+        provider: Provider | None = None,
+        agents: FixedAgents | None = None,
+        tools: ToolRegistry | None = None,
+        authority: Authority | None = None,
+        limits: ServerLimits | None = None,
+        clock: Clock | None = None,
+        capacity: int = 65536,
+        uid: int | None = None,
+        path: Path | None = None,
+    ) -> AsyncGenerator[Daemon]:
+        clock = clock or ManualClock()
+        provider = provider or EchoProvider(clock)
+        agent = Agent(
+            "assistant", provider, "echo-1", "be brief", tools or ToolRegistry(), workspace=str(tmp_path)
+        )
+        facts: dict[str, Any] = {}
+        credential = PeerCredential(os.getpid(), os.geteuid() if uid is None else uid)
+        memory = MemoryListener(peer=Peer("memory:client", credential), capacity=capacity)
+        data_dir = tmp_path / "data"
+        path = path or data_dir / "daemon.sock"
+        server = Server(
+            UnixListener(path, data_dir=data_dir) if socket else memory,
+            agents=agents or FixedAgents(agent, Agent("other", provider, "echo-1")),
+            authority=authority or LocalOwnerAuthority(os.geteuid()),
+            version="9.8.7",
+            facts=lambda: facts,
+            limits=limits,
+            clock=clock,
+        )
+
+        @asynccontextmanager
+        async def connect_raw() -> AsyncGenerator[Wire]:
+            wire = Wire(await connect(path) if socket else memory.connect())
+            try:
+                yield wire
+            finally:
+                wire.close()
+
+        async with anyio.create_task_group() as tasks:
+            with anyio.fail_after(PATIENCE):
+                await tasks.start(server.serve)
+            try:
+                yield Daemon(server, clock, connect_raw, provider, path, facts)
+            finally:
+                server.stop()
+
+    return serve
+
+
+@pytest.fixture
+def wire_over() -> Callable[[Transport], Wire]:
+    """A client that knows only bytes, over any transport."""
+    return Wire
+
+
+@pytest.fixture
+def request_frame() -> Callable[..., Frame]:
+    """A request as a frame."""
+
+    def frame(method: str, params: Mapping[str, Any] | None = None, request_id: Any = 1) -> Frame:
+        return {"jsonrpc": "2.0", "method": method, "params": dict(params or {}), "id": request_id}
+
+    return frame
+
+
+@pytest.fixture
+def closed_transport() -> type[Exception]:
+    """What a transport raises once the peer takes nothing more."""
+    return TransportClosed
