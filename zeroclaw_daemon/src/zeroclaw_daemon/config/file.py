@@ -147,6 +147,22 @@ def edit(path: Path, change: Callable[[TOMLDocument], None], *, steps: Steps | N
         return snapshot
 
 
+def restore(path: Path, *, expected: bytes, previous: bytes | None, steps: Steps | None = None) -> bool:
+    """Put former content back, or remove the file where there was none, if nobody changed it meanwhile.
+
+    :returns: whether that happened.
+    :raises StorageError: the file cannot be read or written.
+    """
+    with write_lock(path):
+        if read_bytes(path) != expected:
+            return False
+        if previous is None:
+            path.unlink(missing_ok=True)
+        else:
+            replace_file(path, previous, steps)
+    return True
+
+
 def _accepted(data: bytes, old: bytes, path: Path) -> Snapshot:
     """The candidate's snapshot, or an error that tells a fault of the file from a fault of the change."""
     try:

@@ -204,7 +204,7 @@ class Agent(Section):
     approval: Approval = Field(
         default="ask", description="What happens before a tool runs: nothing, a question, a refusal."
     )
-    max_steps: int = Field(default=16, ge=1, description="Model calls in one turn.")
+    max_steps: int = Field(default=25, ge=1, description="Model calls in one turn.")
     workspace: str | None = Field(
         default=None,
         description="The agent's directory. Unset: `agents/<alias>/workspace` in the configuration directory.",

@@ -1,0 +1,115 @@
+"""Talking to the daemon from a command: finding it, and reading its refusals as errors of ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, cast
+
+from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_daemon.rpc import errors
+from zeroclaw_daemon.rpc.client import Client, connected
+from zeroclaw_daemon.rpc.errors import RemoteError
+from zeroclaw_daemon.rpc.transport.unix import connect
+from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
+
+
+class DaemonError(ZeroclawError):
+    """The daemon could not do what was asked. ``details`` holds ``code`` and ``reason``, as it sent them."""
+
+    code = "daemon_error"
+    kind = Kind.UNAVAILABLE
+
+
+class DaemonRefused(DaemonError):
+    """The caller may not do this."""
+
+    code = "daemon_refused"
+    kind = Kind.REFUSED
+
+
+class DaemonFoundInvalid(DaemonError):
+    """What was asked is not well-formed."""
+
+    code = "daemon_found_invalid"
+    kind = Kind.INVALID
+
+
+class DaemonFoundNothing(DaemonError):
+    """The session or agent asked for does not exist."""
+
+    code = "daemon_found_nothing"
+    kind = Kind.NOT_FOUND
+
+
+class DaemonLimit(DaemonError):
+    """The daemon holds as much as it may."""
+
+    code = "daemon_limit"
+    kind = Kind.LIMIT
+
+
+_CLASSES: Final[Mapping[int, type[DaemonError]]] = {
+    errors.INVALID_PARAMS: DaemonFoundInvalid,
+    errors.PROTOCOL_MISMATCH: DaemonFoundInvalid,
+    errors.SESSION_NOT_FOUND: DaemonFoundNothing,
+    errors.SESSION_LIMIT: DaemonLimit,
+    errors.CONNECTION_LIMIT: DaemonLimit,
+    errors.AUTHENTICATION_REQUIRED: DaemonRefused,
+    errors.FORBIDDEN: DaemonRefused,
+}
+
+
+def as_daemon_error(error: RemoteError) -> DaemonError:
+    """The daemon's answer as an error with an exit status and, where it sent one, a remedy."""
+    kind = (
+        DaemonFoundNothing
+        if error.reason == "agent_not_found"
+        else _CLASSES.get(error.error.code, DaemonError)
+    )
+    facts = _mapping(error.error.data)
+    details: dict[str, object] = {key: value for key, value in facts.items() if key != "remedy"}
+    details["code"] = error.error.code
+    return kind(_message(error, facts), remedy=_remedy(facts.get("remedy")), details=details)
+
+
+def _message(error: RemoteError, facts: Mapping[str, object]) -> str:
+    known = facts.get("known")
+    if error.reason == "agent_not_found" and isinstance(known, list):
+        return f"{error.message}; there are: {', '.join(map(str, cast('list[object]', known))) or 'none'}"
+    return error.message
+
+
+@asynccontextmanager
+async def daemon(paths: Paths) -> AsyncGenerator[Client]:
+    """A connection to the daemon of this installation, introduced (RPC-228).
+
+    :raises DaemonError: the daemon refused something.
+    :raises ZeroclawError: nothing answers there.
+    """
+    transport = await connect(Path(paths.endpoint))
+    try:
+        async with connected(transport) as client:
+            await client.initialize()
+            yield client
+    except* RemoteError as group:
+        raise as_daemon_error(_first(group)) from None
+
+
+def _first(group: BaseExceptionGroup[RemoteError]) -> RemoteError:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+def _remedy(data: object) -> Remedy | None:
+    facts = _mapping(data)
+    try:
+        action = RemedyAction(facts.get("action"))
+    except ValueError:
+        return None  # A newer daemon may know remedies that this command does not.
+    return Remedy(action, {name: str(value) for name, value in _mapping(facts.get("arguments")).items()})
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}

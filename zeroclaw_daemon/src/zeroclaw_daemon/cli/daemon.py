@@ -1,0 +1,24 @@
+"""``zeroclaw daemon``: run the daemon in this terminal."""
+
+from __future__ import annotations
+
+import typer
+
+from zeroclaw_daemon.cli.environment import environment
+from zeroclaw_daemon.cli.output import warn
+
+
+def daemon(context: typer.Context) -> None:
+    """Run the daemon in the foreground until it is interrupted or terminated.
+
+    It needs no configuration: without any, there is one agent, `assistant`, which echoes. Its log is
+    logs/daemon.jsonl in the data directory; warnings are shown here too.
+    """
+    import os
+
+    from zeroclaw_daemon.app import run
+
+    paths = environment(context).paths
+    for notice in paths.notices:
+        warn(notice)
+    run(paths, os.environ)

@@ -1,0 +1,70 @@
+"""What every command starts from: the installation it acts on, and how it is to speak."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+from zeroclaw_daemon.cli.remedies import Place
+from zeroclaw_daemon.config.paths import Paths
+
+if TYPE_CHECKING:
+    from zeroclaw_daemon.config.file import Snapshot
+
+
+@dataclass
+class Environment:
+    """The global options, and what follows from them. Nothing is looked up before it is needed."""
+
+    config_dir: str | None = None
+    json: bool = False
+    """Whether the command was asked for JSON; errors then are JSON too."""
+
+    @cached_property
+    def paths(self) -> Paths:
+        """The places of the installation.
+
+        :raises UsageError: they cannot be determined.
+        """
+        return Paths.resolve(self.config_dir, os.environ)
+
+    @property
+    def config_file(self) -> Path:
+        """The configuration file."""
+        return Path(self.paths.config_file)
+
+    @property
+    def place(self) -> Place:
+        """The installation that printed commands name."""
+        return Place(self.paths.config_dir, data_dir_named=self.paths.data_dir_named)
+
+    def snapshot(self) -> Snapshot:
+        """The configuration, overrides included.
+
+        :raises ConfigFileInvalid: it cannot be used.
+        """
+        from zeroclaw_daemon.config.file import load
+
+        return load(self.config_file, os.environ)
+
+
+def environment(context: typer.Context) -> Environment:
+    """The environment the main command made."""
+    return cast("Environment", context.find_root().obj)
+
+
+def warned_snapshot(current: Environment) -> Snapshot:
+    """The configuration, after everything that is wrong with it was said on standard error (PLG-123)."""
+    from zeroclaw_daemon.cli.output import warn
+
+    snapshot = current.snapshot()
+    for problem in snapshot.problems:
+        warn(f"{problem}; the whole [plugins] section is not in force, and plugins are off")
+    for notice in snapshot.notices:
+        warn(notice)
+    return snapshot

@@ -1,0 +1,112 @@
+"""The command ``zeroclaw``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from zeroclaw_daemon.cli import config, daemon, plugin, prompt, status
+from zeroclaw_daemon.cli.environment import Environment
+from zeroclaw_host.errors import ZeroclawError
+
+_HELP = """Run and manage a ZeroClaw daemon.
+
+A first tour, with nothing configured:
+
+\b
+  zeroclaw daemon                          start it, in the foreground
+  zeroclaw status                          in another terminal: is it there?
+  zeroclaw prompt 'hello'                  talk to the built-in agent
+
+Add a plugin and let agents use it:
+
+\b
+  zeroclaw plugin install ./my-plugin
+  zeroclaw config set plugins.enabled true
+  zeroclaw config set plugins.auto_discover true
+
+Everything lives in ~/.zeroclaw. --config-dir, or ZEROCLAW_CONFIG_DIR, names another place.
+Exit statuses: 0 done, 1 internal fault, 2 wrong usage, 3 bad input, 4 refused by policy, 5 not found, 6 conflict,
+7 unavailable, 8 a limit was reached, 9 a plugin failed.
+"""
+
+app = typer.Typer(
+    name="zeroclaw",
+    help=_HELP,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("daemon")(daemon.daemon)
+app.command("status")(status.status)
+app.command("prompt")(prompt.prompt)
+app.add_typer(plugin.app, name="plugin")
+app.add_typer(config.app, name="config")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"zeroclaw {version('zeroclaw-daemon')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    context: typer.Context,
+    config_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--config-dir",
+            metavar="DIR",
+            help="The directory of the configuration and, below it, of the data. Wins over ZEROCLAW_CONFIG_DIR.",
+        ),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """See the module."""
+    del version
+    context.obj = _environment(config_dir)
+
+
+_current: Environment | None = None
+
+
+def _environment(config_dir: str | None) -> Environment:
+    global _current
+    _current = Environment(config_dir)
+    return _current
+
+
+def run() -> None:
+    """Run the command of this process and end with its exit status, which is the kind of its error."""
+    try:
+        app()
+    except ZeroclawError as error:
+        _report(error)
+        sys.exit(error.kind.value)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader went away. Nothing more can be said to it, not even at interpreter exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+def _report(error: ZeroclawError) -> None:
+    from zeroclaw_daemon.cli.output import report
+
+    current = _current or Environment()
+    try:
+        place = current.place
+    except ZeroclawError:
+        place = None
+    report(error, place, as_json=current.json)

@@ -1,0 +1,111 @@
+"""How commands speak: tables or JSON on standard output, notices and errors on standard error.
+
+Everything that comes from a package, a registry, a model or a file is made visible before it is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from zeroclaw_daemon.cli.remedies import Advice, Place, advise
+from zeroclaw_daemon.cli.text import visible, visible_lines
+from zeroclaw_host.errors import ZeroclawError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def say(text: str = "") -> None:
+    """One line, or several, of our own words or already visible ones."""
+    print(text)
+
+
+def say_json(value: object) -> None:
+    """One JSON value, indented where a person reads it."""
+    print(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None, default=str))
+
+
+def warn(text: str) -> None:
+    """A notice on standard error."""
+    print(f"warning: {visible(text)}", file=sys.stderr)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console for tables and live output; plain where no terminal is."""
+    from rich.console import Console
+
+    return Console(
+        stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty()
+    )
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows under headings; in a pipe, fields separated by tabs without headings, for other programs."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            print("\t".join(visible(cell) for cell in row))
+        return
+    from rich.table import Table
+
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in headings:
+        drawn.add_column(heading, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(visible(cell) for cell in row))
+    console().print(drawn)
+
+
+def error_lines(error: ZeroclawError, place: Place | None) -> list[str]:
+    """What happened, why, and what to do."""
+    lines = [f"error: {visible_lines(error.message)}"]
+    lines += [f"  because: {_indented(cause)}" for cause in error.causes()]
+    advice = _advice(error, place)
+    if advice is not None:
+        lines.append(f"  to do: {visible(advice.words)}")
+        if advice.command is not None:
+            lines.append(f"    {advice.command}")
+    return lines
+
+
+def error_json(error: ZeroclawError, place: Place | None) -> dict[str, object]:
+    """The same as a JSON object, with the error's own facts."""
+    advice = _advice(error, place)
+    remedy = None
+    if advice is not None and error.remedy is not None:
+        remedy = {
+            "action": error.remedy.action.value,
+            "arguments": dict(error.remedy.arguments),
+            "words": advice.words,
+            "command": advice.command,
+        }
+    return {
+        "error": {
+            "code": error.code,
+            "kind": error.kind.name.lower(),
+            "message": error.message,
+            "causes": list(error.causes()),
+            "details": dict(error.details),
+            "remedy": remedy,
+        }
+    }
+
+
+def report(error: ZeroclawError, place: Place | None, *, as_json: bool) -> None:
+    """Print an error on standard error."""
+    if as_json:
+        print(json.dumps(error_json(error, place), ensure_ascii=False, default=str), file=sys.stderr)
+    else:
+        print("\n".join(error_lines(error, place)), file=sys.stderr)
+
+
+def _advice(error: ZeroclawError, place: Place | None) -> Advice | None:
+    if error.remedy is None or place is None:
+        return None
+    return advise(error.remedy, place)
+
+
+def _indented(text: str) -> str:
+    return visible_lines(text.strip()).replace("\n", "\n           ")

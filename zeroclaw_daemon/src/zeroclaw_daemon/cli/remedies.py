@@ -1,0 +1,189 @@
+"""What a person can do, in words and as a command to paste.
+
+The host speaks in :class:`~zeroclaw_host.errors.Remedy` values; this is the one place that knows the command line they
+turn into. Every command names the configuration it was computed for (PLG-195) and quotes every argument (PLG-196).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from zeroclaw_daemon.cli.text import is_plain, visible
+from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.quoting import Platform, Word, command, line, words
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A sentence, and a command that does what it says, where one does."""
+
+    words: str
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The installation that commands are printed for.
+
+    ``data_dir_named`` says that ``ZEROCLAW_DATA_DIR`` moved the data, which ``--config-dir`` would undo: the command
+    that starts a daemon then stays words.
+    """
+
+    config_dir: str
+    data_dir_named: bool = False
+    platform: Platform | None = None
+
+    def command(self, text: str, *arguments: str) -> str | None:
+        """A command of ours; None when an argument cannot be shown as it is."""
+        if not all(map(is_plain, (self.config_dir, *arguments))):
+            return None
+        return command(self.config_dir, *words(text), *_guarded(arguments), platform=self.platform)
+
+    def other(self, program: str, text: str, *arguments: str) -> str | None:
+        """A command of another program."""
+        if not all(map(is_plain, arguments)):
+            return None
+        return line(program, *words(text), *_guarded(arguments), platform=self.platform)
+
+
+def _guarded(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    # An argument that looks like an option must not be taken for one.
+    return (Word("--"), *arguments) if any(argument.startswith("-") for argument in arguments) else arguments
+
+
+def advise(remedy: Remedy, place: Place) -> Advice:
+    """The remedy in words, with its command."""
+    return _RENDERERS[remedy.action](remedy.arguments, place)
+
+
+Arguments = Mapping[str, str]
+
+
+def _set_config(arguments: Arguments, place: Place) -> Advice:
+    path = arguments.get("path", "")
+    value = arguments.get("value")
+    if value is None:
+        return Advice(
+            f"Set {visible(path)}; the command asks for the value.", place.command("config set", path)
+        )
+    return Advice(f"Set {visible(path)}.", place.command("config set", path, value))
+
+
+def _add_trusted_key(arguments: Arguments, place: Place) -> Advice:
+    path = "plugins.security.trusted_publisher_keys"
+    return Advice(
+        "Trust the publisher's key, if you know whose it is.",
+        place.command("config set --append", path, arguments.get("key", "")),
+    )
+
+
+def _install_plugin(arguments: Arguments, place: Place) -> Advice:
+    return Advice("Install the package.", place.command("plugin install", arguments.get("source", "")))
+
+
+def _remove_plugin(arguments: Arguments, place: Place) -> Advice:
+    return Advice(
+        "Remove it first; configuration and grants stay.",
+        place.command("plugin remove", arguments.get("name", "")),
+    )
+
+
+def _update_plugin(arguments: Arguments, place: Place) -> Advice:
+    return Advice(
+        "Remove the installed version, then install the new one; configuration and grants stay.",
+        place.command("plugin remove", arguments.get("name", "")),
+    )
+
+
+def _name_registry(arguments: Arguments, place: Place) -> Advice:
+    return Advice(
+        "Name a registry: pass --registry, or set ZEROCLAW_PLUGIN_REGISTRY_URL, or keep it in the configuration; "
+        "the command asks for it.",
+        place.command("config set", "plugins.registry_url"),
+    )
+
+
+def _rebuild_plugin(arguments: Arguments, place: Place) -> Advice:
+    return Advice(
+        "Its author has to build it again against this host's contract, in the plugin's source directory, "
+        "and you install the result.",
+        place.other("zeroclaw-plugin", "build"),
+    )
+
+
+def _sign_plugin(arguments: Arguments, place: Place) -> Advice:
+    return Advice(
+        "Its publisher has to sign the package again, in the plugin's source directory.",
+        place.other("zeroclaw-plugin", "sign --help"),
+    )
+
+
+def _start_daemon(arguments: Arguments, place: Place) -> Advice:
+    if place.data_dir_named:
+        return Advice("Start it with `zeroclaw daemon`, with the same ZEROCLAW_DATA_DIR.")
+    return Advice("Start it, as `zeroclaw daemon` does.", place.command("daemon"))
+
+
+def _stop_daemon(arguments: Arguments, place: Place) -> Advice:
+    pid = arguments.get("pid")
+    if pid is None:
+        return Advice("Stop the daemon that is running there.")
+    return Advice(
+        f"Stop the daemon that is running there, process {visible(pid)}.", place.other("kill", "", pid)
+    )
+
+
+def _make_directory(arguments: Arguments, place: Place) -> Advice:
+    return Advice(
+        "Make a directory that only you can enter.", place.other("mkdir", "-m 700", arguments.get("path", ""))
+    )
+
+
+def _free_space(arguments: Arguments, place: Place) -> Advice:
+    return Advice(
+        "Make room on the file system; the command shows which one it is.",
+        place.other("df", "-h", arguments.get("path", "")),
+    )
+
+
+def _edit_file(arguments: Arguments, place: Place) -> Advice:
+    where = [f"{name} {arguments[name]}" for name in ("line", "column") if name in arguments]
+    return Advice(f"Mend {visible(arguments.get('path', ''))}{', ' if where else ''}{', '.join(where)}.")
+
+
+def _install_extra(arguments: Arguments, place: Place) -> Advice:
+    extra = arguments.get("extra", "")
+    return Advice("Install what is missing.", place.other("pip", "install", f"zeroclaw-host[{extra}]"))
+
+
+def _shorten_path(arguments: Arguments, place: Place) -> Advice:
+    return Advice(
+        f"Name a shorter path with the environment variable {visible(arguments.get('variable', ''))}."
+    )
+
+
+def _run_help(arguments: Arguments, place: Place) -> Advice:
+    asked = arguments.get("command", "")
+    return Advice("The help says how the command is used.", place.command(f"{asked} --help"))
+
+
+_RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] = {
+    RemedyAction.SET_CONFIG: _set_config,
+    RemedyAction.ADD_TRUSTED_KEY: _add_trusted_key,
+    RemedyAction.INSTALL_PLUGIN: _install_plugin,
+    RemedyAction.REMOVE_PLUGIN: _remove_plugin,
+    RemedyAction.UPDATE_PLUGIN: _update_plugin,
+    RemedyAction.NAME_REGISTRY: _name_registry,
+    RemedyAction.REBUILD_PLUGIN: _rebuild_plugin,
+    RemedyAction.SIGN_PLUGIN: _sign_plugin,
+    RemedyAction.START_DAEMON: _start_daemon,
+    RemedyAction.STOP_DAEMON: _stop_daemon,
+    RemedyAction.MAKE_DIRECTORY: _make_directory,
+    RemedyAction.FREE_SPACE: _free_space,
+    RemedyAction.EDIT_FILE: _edit_file,
+    RemedyAction.INSTALL_EXTRA: _install_extra,
+    RemedyAction.SHORTEN_PATH: _shorten_path,
+    RemedyAction.RUN_HELP: _run_help,
+}

@@ -1,0 +1,52 @@
+"""``zeroclaw status``: is a daemon there, and how is it?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zeroclaw_daemon.cli.environment import environment
+from zeroclaw_daemon.cli.output import say, say_json, warn
+from zeroclaw_daemon.cli.text import visible
+
+if TYPE_CHECKING:
+    from zeroclaw_daemon.config.paths import Paths
+
+
+def status(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the daemon's answer as JSON.")] = False,
+) -> None:
+    """Show the running daemon: version, process, sessions, and what is wrong with its configuration.
+
+    Exit status 7 when none is running.
+    """
+    import anyio
+
+    current = environment(context)
+    current.json = as_json
+    for notice in current.paths.notices:
+        warn(notice)
+    answer = anyio.run(_ask, current.paths)
+    if as_json:
+        say_json(answer)
+        return
+    say(f"zeroclaw {visible(str(answer['serverVersion']))}, process {answer['serverPid']}")
+    say(f"  endpoint  {visible(str(answer['localIpcEndpoint']))}")
+    for label, member in (("config", "configFile"), ("data", "dataDir")):
+        if member in answer:
+            say(f"  {label:<9} {visible(str(answer[member]))}")
+    say(f"  agents    {visible(', '.join(answer.get('agents', [])) or 'none')}")
+    say(f"  tools     {visible(', '.join(answer.get('tools', [])) or 'none')}")
+    sessions = answer["sessionIds"]
+    say(f"  sessions  {len(sessions)}{visible(': ' + ', '.join(sessions) if sessions else '')}")
+    for problem in answer.get("problems", []):
+        warn(str(problem))
+
+
+async def _ask(paths: Paths) -> dict[str, Any]:
+    from zeroclaw_daemon.cli.calling import daemon
+
+    async with daemon(paths) as client:
+        return await client.call("status")

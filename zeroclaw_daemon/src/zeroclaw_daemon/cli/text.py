@@ -1,0 +1,33 @@
+"""Texts of others on a person's terminal."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_BIDI: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_UNSAFE: Final = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_BIDI}\ud800-\udfff]")
+_UNSAFE_IN_LINES: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """One line, with control characters, direction marks and broken characters written as escapes.
+
+    A publisher's text must neither drive the terminal nor show in another order than it is.
+    """
+    return _UNSAFE.sub(_escape, text)
+
+
+def visible_lines(text: str) -> str:
+    """As :func:`visible`, but line breaks and tabs stay."""
+    return _UNSAFE_IN_LINES.sub(_escape, text)
+
+
+def is_plain(text: str) -> bool:
+    """Whether nothing in the text needs an escape."""
+    return _UNSAFE.search(text) is None
+
+
+def _escape(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
