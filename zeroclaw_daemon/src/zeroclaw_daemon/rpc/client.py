@@ -17,10 +17,9 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from zeroclaw_daemon.clock import Clock
 from zeroclaw_daemon.rpc.connection import Connection
-from zeroclaw_daemon.rpc.envelope import Request
+from zeroclaw_daemon.rpc.envelope import PROTOCOL_VERSION, Request
 from zeroclaw_daemon.rpc.errors import UnknownMethod
 from zeroclaw_daemon.rpc.limits import ConnectionLimits
-from zeroclaw_daemon.rpc.methods.handshake import PROTOCOL_VERSION
 from zeroclaw_daemon.rpc.transport.base import Transport
 from zeroclaw_daemon.strict_json import JsonValue
 

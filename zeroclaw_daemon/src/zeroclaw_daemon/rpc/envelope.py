@@ -15,6 +15,9 @@ from zeroclaw_host.errors import ZeroclawError
 
 VERSION: Final = "2.0"
 
+PROTOCOL_VERSION: Final = 1
+"""The version of the protocol inside the envelopes, as ``initialize`` negotiates it (RPC-039)."""
+
 RequestId: TypeAlias = str | int | float | None
 Params: TypeAlias = "dict[str, JsonValue] | list[JsonValue]"
 

@@ -15,10 +15,9 @@ from zeroclaw_daemon.authority.principal import Authority, Evidence
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.caller import Caller
 from zeroclaw_daemon.rpc.dispatch import Method
+from zeroclaw_daemon.rpc.envelope import PROTOCOL_VERSION
 from zeroclaw_daemon.rpc.errors import ProtocolMismatch
 from zeroclaw_daemon.rpc.models import Params, Result
-
-PROTOCOL_VERSION: Final = 1
 
 _CLIENT_ID: Final = re.compile(r"tui_[0-9a-f]{8}")
 

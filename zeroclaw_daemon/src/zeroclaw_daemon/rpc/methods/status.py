@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from zeroclaw_daemon.authority.principal import Grant
 from zeroclaw_daemon.rpc.caller import Caller
 from zeroclaw_daemon.rpc.dispatch import Method
-from zeroclaw_daemon.rpc.methods.handshake import PROTOCOL_VERSION
+from zeroclaw_daemon.rpc.envelope import PROTOCOL_VERSION
 from zeroclaw_daemon.rpc.models import Result
 from zeroclaw_daemon.strict_json import JsonValue
 
