@@ -78,7 +78,11 @@ def install(
     rows = ConfigRowStore(current.config_file)
     with _host(current, snapshot, rows) as host, Activity(f"installing {visible(source)}") as activity:
         report = host.install(
-            source, registry=_registry(registry, snapshot), verify=not no_verify, progress=activity.downloaded
+            source,
+            registry=_registry(registry, snapshot),
+            verify=not no_verify,
+            on_download=activity.downloaded,
+            on_compile=activity.compiling,
         )
     if as_json:
         say_json(_report_json(report))

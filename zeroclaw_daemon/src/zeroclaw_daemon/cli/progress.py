@@ -57,3 +57,9 @@ class Activity:
         """So many bytes have come, of so many."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=done, total=total)
+
+    def compiling(self, seconds: float) -> None:
+        """A component is being compiled. The time is shown anyway."""
+        del seconds
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=f"{self._what}: compiling", total=None)

@@ -140,9 +140,11 @@ async def _converse(paths: Paths, text: str, agent: str | None, session: str | N
             opening["sessionId"] = session
         opened = await client.call("session/new", opening)
         params = {"sessionId": opened["sessionId"], "prompt": text}
-        view.result(await _turn(client, params, view))
-        if session is None:
-            await client.call("session/close", {"sessionId": opened["sessionId"]})
+        try:
+            view.result(await _turn(client, params, view))
+        finally:
+            if session is None:
+                await client.call("session/close", {"sessionId": opened["sessionId"]})
 
 
 async def _turn(client: Client, params: dict[str, Any], view: View) -> dict[str, Any]:

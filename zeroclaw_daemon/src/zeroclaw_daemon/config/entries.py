@@ -14,7 +14,7 @@ from zeroclaw_daemon.config.problems import ConfigFileInvalid
 from zeroclaw_host.installation.rows import RowSeed
 from zeroclaw_host.instance import InstanceScope
 from zeroclaw_host.package.manifest import Permission
-from zeroclaw_host.services.config import ResolvedConfig, resolve_values
+from zeroclaw_host.services.config import ResolvedConfig
 
 Table = MutableMapping[str, Any]
 
@@ -109,4 +109,6 @@ class EntryResolver:
             if readable and entry
             else {}
         )
+        from zeroclaw_host.services.config import resolve_values
+
         return resolve_values(scope, values)

@@ -107,7 +107,7 @@ def write_lock(
     """
     lock = path.with_name(path.name + ".lock")
     try:
-        path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        make_private(path.parent)
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
         raise storage_error(error, str(lock), "open the lock file of the configuration") from error
@@ -133,6 +133,23 @@ def _take(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def make_private(directory: Path) -> None:
+    """Make a directory and the parents it lacks, each for its owner alone, whatever the umask. What exists stays as it is.
+
+    :raises OSError: one of them cannot be made.
+    """
+    if directory.is_dir():
+        return
+    make_private(directory.parent)
+    try:
+        directory.mkdir(mode=DIRECTORY_MODE)
+    except FileExistsError:
+        if not directory.is_dir():
+            raise
+    else:
+        directory.chmod(DIRECTORY_MODE)
 
 
 def storage_error(error: OSError, path: str, doing: str) -> StorageError:

@@ -1,0 +1,146 @@
+"""The agents of the configuration, with the tools they have right now."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import anyio.to_thread
+
+from zeroclaw_daemon.agent.directory import Agent, AgentNotFound
+from zeroclaw_daemon.agent.providers.base import Provider, ProviderError
+from zeroclaw_daemon.agent.providers.echo import EchoProvider
+from zeroclaw_daemon.agent.tools import ToolRegistry
+from zeroclaw_daemon.config.file import Snapshot
+from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_daemon.config.saving import make_private, storage_error
+from zeroclaw_daemon.config.schema import BUILT_IN_PROVIDER
+from zeroclaw_daemon.config.schema import Agent as AgentSettings
+from zeroclaw_daemon.records import record
+from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.worlds.kinds import Tool
+
+BUILT_IN_AGENT: Final = "assistant"
+"""Who answers while no agent is configured (D-26)."""
+_BUILT_IN_SETTINGS: Final = AgentSettings()
+ALL_TOOLS: Final = "*"
+
+logger = logging.getLogger(__name__)
+
+
+class ToolSource(Protocol):
+    """Where tools come from."""
+
+    def tools(self, snapshot: Snapshot) -> Sequence[Tool]:
+        """The tools there are now. May take long and is never called on the event loop."""
+        ...
+
+
+def settings_of(snapshot: Snapshot) -> dict[str, AgentSettings]:
+    """The agents that exist, by name: the enabled ones, or the built-in one while none is configured at all."""
+    configured = snapshot.config.agents
+    if not configured:
+        return {BUILT_IN_AGENT: _BUILT_IN_SETTINGS}
+    return {alias: agent for alias, agent in configured.items() if agent.enabled}
+
+
+class ConfiguredAgents:
+    """An :class:`~zeroclaw_daemon.agent.directory.AgentDirectory` over the configuration in force.
+
+    :param current: the configuration in force.
+    :param tools: where tools come from.
+    """
+
+    def __init__(self, current: Callable[[], Snapshot], paths: Paths, tools: ToolSource) -> None:
+        self._current = current
+        self._paths = paths
+        self._tools = tools
+        self._registries: dict[str, tuple[tuple[Tool, ...], ToolRegistry]] = {}
+
+    async def agent(self, alias: str) -> Agent:
+        """The agent as it is now; its tools are those installed now (D-17).
+
+        :raises AgentNotFound: there is none of that name.
+        :raises ProviderError: its provider is of a kind this daemon does not have.
+        :raises StorageError: its workspace cannot be made.
+        """
+        snapshot = self._current()
+        known = settings_of(snapshot)
+        settings = known.get(alias)
+        if settings is None:
+            raise AgentNotFound(alias, tuple(sorted(known)))
+        return await anyio.to_thread.run_sync(self._build, alias, settings, snapshot)
+
+    def _build(self, alias: str, settings: AgentSettings, snapshot: Snapshot) -> Agent:
+        return Agent(
+            alias=alias,
+            provider=_provider(alias, settings),
+            model=settings.model or _model_of(settings, snapshot),
+            system_prompt=settings.system_prompt,
+            tools=self._registry(alias, settings, snapshot),
+            max_steps=settings.max_steps,
+            workspace=self._workspace(alias, settings),
+        )
+
+    def _registry(self, alias: str, settings: AgentSettings, snapshot: Snapshot) -> ToolRegistry:
+        """The agent's tools by name, the same object as long as they are the same: it keeps compiled schemas."""
+        if settings.approval != "auto":
+            # Nothing can ask yet, and what must be asked about must not run unasked.
+            return ToolRegistry()
+        chosen = tuple(
+            tool
+            for tool in self._tools.tools(snapshot)
+            if ALL_TOOLS in settings.tools or tool.name in settings.tools
+        )
+        known = self._registries.get(alias)
+        if known is None or known[0] != chosen:
+            known = (chosen, ToolRegistry(_distinct(chosen)))
+            self._registries[alias] = known
+        return known[1]
+
+    def _workspace(self, alias: str, settings: AgentSettings) -> str:
+        base = Path(self._paths.config_dir)
+        default = base / "agents" / alias / "workspace"
+        workspace = (
+            base / Path(settings.workspace).expanduser() if settings.workspace is not None else default
+        )
+        try:
+            make_private(workspace)
+        except OSError as error:
+            raise storage_error(error, str(workspace), f"make the workspace of agent {alias}") from error
+        return str(workspace)
+
+
+def _provider(alias: str, settings: AgentSettings) -> Provider:
+    kind = settings.provider.split(".")[0]
+    if kind == BUILT_IN_PROVIDER:
+        return EchoProvider()
+    raise ProviderError(
+        f"agent {alias} wants a model provider of kind {kind}, which this daemon does not have",
+        remedy=Remedy(
+            RemedyAction.SET_CONFIG, {"path": f"agents.{alias}.provider", "value": BUILT_IN_PROVIDER}
+        ),
+    )
+
+
+def _model_of(settings: AgentSettings, snapshot: Snapshot) -> str:
+    kind, _, name = settings.provider.partition(".")
+    models = {str(key): value for key, value in snapshot.config.providers.models.items()}
+    provider = models.get(kind, {}).get(name)
+    return (provider.model if provider is not None else None) or kind
+
+
+def _distinct(tools: Sequence[Tool]) -> list[Tool]:
+    """The first of several tools with one name; the others are logged and left out."""
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        if tool.name in found:
+            record(
+                logger, logging.WARNING, f"two tools are named {tool.name}; the first one is used",
+                action="tool_shadowed", category="plugin", tool=tool.name,
+            )  # fmt: skip
+        else:
+            found[tool.name] = tool
+    return list(found.values())

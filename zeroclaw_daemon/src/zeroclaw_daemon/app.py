@@ -1,0 +1,208 @@
+"""The daemon, wired: configuration, log, plugins, agents and the endpoint.
+
+This is the one place that knows all of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from zeroclaw_daemon.agents import ConfiguredAgents, settings_of
+from zeroclaw_daemon.authority.local import LocalOwnerAuthority
+from zeroclaw_daemon.cli.remedies import Place, advise
+from zeroclaw_daemon.cli.text import visible
+from zeroclaw_daemon.config.entries import EntryResolver
+from zeroclaw_daemon.config.file import Snapshot
+from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_daemon.config.saving import DIRECTORY_MODE, make_private, storage_error
+from zeroclaw_daemon.config.source import ConfigSource
+from zeroclaw_daemon.daemon_log import DaemonLogHandler, GuestLog, LogFile
+from zeroclaw_daemon.plugin_tools import PluginTools
+from zeroclaw_daemon.records import ATTRIBUTE, record
+from zeroclaw_daemon.rpc.limits import ServerLimits
+from zeroclaw_daemon.rpc.server import Server
+from zeroclaw_daemon.rpc.transport.unix import UnixListener
+from zeroclaw_daemon.strict_json import JsonValue
+from zeroclaw_host.errors import Remedy, ZeroclawError
+from zeroclaw_host.services.bundle import InstanceServices
+
+NOBODY: Final = -1
+"""A user number that no process has."""
+
+_ROOT_LOGGER: Final = "zeroclaw_daemon"
+
+logger = logging.getLogger(__name__)
+
+
+def run(paths: Paths, env: Mapping[str, str]) -> None:
+    """Run the daemon until SIGINT or SIGTERM.
+
+    :raises ZeroclawError: it cannot start: a configuration that cannot be used, an endpoint that cannot be had.
+    """
+    with Daemon(paths, env) as daemon:
+        anyio.run(daemon.serve)
+
+
+class TerminalHandler(logging.Handler):
+    """Shows warnings and errors, with what to do about them, on standard error."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(logging.WARNING)
+        self._place = place
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one record."""
+        facts: Mapping[str, object] = getattr(record, ATTRIBUTE, {})
+        lines = [f"{record.levelname.lower()}: {visible(record.getMessage())}"]
+        remedy = facts.get("remedy")
+        if isinstance(remedy, Remedy):
+            advice = advise(remedy, self._place)
+            lines += [
+                f"  to do: {visible(advice.words)}",
+                *([f"    {advice.command}"] if advice.command else []),
+            ]
+        print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+class Daemon:
+    """One daemon, from its log to its endpoint. Entered, everything but the endpoint is there."""
+
+    def __init__(self, paths: Paths, env: Mapping[str, str]) -> None:
+        self._paths = paths
+        self._env = env
+        self._undo = ExitStack()
+
+    def __enter__(self) -> Daemon:
+        with ExitStack() as undo:
+            _prepare_data_dir(Path(self._paths.data_dir))
+            log = undo.enter_context(_log_to(Path(self._paths.log_file), self._paths))
+            guests = GuestLog(log)
+            undo.callback(guests.close)
+            self._config = ConfigSource(
+                Path(self._paths.config_file), self._env, on_error=_report_error, on_change=_report_snapshot
+            )
+            _report_snapshot(self._config.current())
+            services = InstanceServices(config=EntryResolver(self._config.current), log=guests)
+            self._tools = PluginTools(self._paths, services)
+            undo.callback(self._tools.close)
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._undo.close()
+
+    async def serve(self) -> None:
+        """Serve the endpoint until a signal says otherwise."""
+        snapshot = self._config.current()
+        agents = ConfiguredAgents(self._config.current, self._paths, self._tools)
+        server = Server(
+            UnixListener(Path(self._paths.endpoint), data_dir=Path(self._paths.data_dir)),
+            agents=agents,
+            # Without the trust in its own user the daemon knows nobody yet.
+            authority=LocalOwnerAuthority(
+                os.geteuid() if snapshot.config.security.trust_daemon_uid else NOBODY
+            ),
+            version=version("zeroclaw-daemon"),
+            facts=self._facts,
+            limits=ServerLimits(max_connections=snapshot.config.rpc.max_local_connections),
+        )
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # D-36
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(server.serve)
+                tasks.start_soon(self._load_tools)
+                print(
+                    f"zeroclaw daemon, process {os.getpid()}, serves {self._paths.endpoint}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                await anext(aiter(signals))
+                record(logger, logging.INFO, "the daemon ends", action="stop", category="daemon")
+                server.stop()
+
+    async def _load_tools(self) -> None:
+        """Load what is installed ahead of the first prompt, which then need not wait for it."""
+        await anyio.to_thread.run_sync(self._tools.tools, self._config.current())
+
+    def _facts(self) -> dict[str, JsonValue]:
+        """What ``status`` tells besides the server's own numbers."""
+        snapshot = self._config.current()
+        problems = [str(problem) for problem in snapshot.problems]
+        if self._config.error is not None:
+            problems.append(f"{self._config.error.message}; the last good configuration is in force")
+        return {
+            "configDir": self._paths.config_dir,
+            "configFile": self._paths.config_file,
+            "dataDir": self._paths.data_dir,
+            "configRevision": snapshot.revision,
+            "agents": sorted(settings_of(snapshot)),
+            "pluginsEnabled": snapshot.config.plugins.enabled,
+            "tools": list(self._tools.names),
+            "problems": problems,
+        }
+
+
+def _prepare_data_dir(path: Path) -> None:
+    """The data directory, private (RPC-048)."""
+    try:
+        make_private(path)
+        if path.stat().st_uid == os.geteuid():
+            path.chmod(DIRECTORY_MODE)
+    except OSError as error:
+        raise storage_error(error, str(path), "prepare the data directory") from error
+
+
+@contextmanager
+def _log_to(path: Path, paths: Paths) -> Generator[LogFile]:
+    """Everything the daemon logs, into its file; warnings on standard error as well."""
+    file = LogFile(path)
+    place = Place(paths.config_dir, data_dir_named=paths.data_dir_named)
+    root = logging.getLogger(_ROOT_LOGGER)
+    handlers: list[logging.Handler] = [
+        DaemonLogHandler(file, lambda remedy: asdict(advise(remedy, place))),
+        TerminalHandler(place),
+    ]
+    root.setLevel(logging.INFO)
+    root.propagate = False
+    for handler in handlers:
+        root.addHandler(handler)
+    try:
+        yield file
+    finally:
+        for handler in handlers:
+            root.removeHandler(handler)
+        with suppress(OSError):
+            file.close()
+
+
+def _report_error(error: ZeroclawError) -> None:
+    record(
+        logger, logging.ERROR, f"the configuration cannot be used, the last good one stays: {error.message}",
+        action="config_invalid", category="config", outcome="failure", details=dict(error.details), remedy=error.remedy,
+    )  # fmt: skip
+
+
+def _report_snapshot(snapshot: Snapshot) -> None:
+    record(
+        logger, logging.INFO, "a configuration is in force",
+        action="config_loaded", category="config", revision=snapshot.revision, path=str(snapshot.path),
+    )  # fmt: skip
+    for notice in snapshot.notices:
+        record(logger, logging.WARNING, notice, action="config_notice", category="config")
+    for problem in snapshot.problems:
+        record(
+            logger, logging.ERROR, f"{problem}; the whole [plugins] section is not in force, and plugins are off",
+            action="config_section_dropped", category="config", outcome="failure", property=problem.property,
+        )  # fmt: skip

@@ -1,0 +1,273 @@
+"""The daemon log: one JSON object a line, in a file that cannot grow without bound (D-46).
+
+Everything the daemon logs through :mod:`logging` ends here, and everything plugins log, with the host's own words about
+who called them (PLG-028). Plugins may talk faster than a disk writes: their records wait in a bounded queue, what does
+not fit is dropped and counted, and the count is logged.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, cast
+
+from zeroclaw_daemon.config.saving import FILE_MODE, make_private, storage_error
+from zeroclaw_daemon.records import ATTRIBUTE
+from zeroclaw_host.errors import Remedy
+from zeroclaw_host.services.logging import LogRecord
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""Size at which a file is set aside. Two files are kept, so the log takes at most twice this."""
+QUEUE_RECORDS: Final = 1024
+QUEUE_BYTES: Final = 8 * 1024 * 1024
+"""Guest texts waiting to be written, over all plugins."""
+RECORD_BYTES: Final = 64 * 1024
+"""Function, attributes and message of one guest record; a larger one is dropped whole."""
+DROP_REPORT_SECONDS: Final = 2.0
+
+_SEVERITY: Final = {"trace": 1, "debug": 5, "info": 9, "warn": 13, "error": 17}
+_SEVERITY_OF_LEVEL: Final = {
+    logging.DEBUG: "debug",
+    logging.INFO: "info",
+    logging.WARNING: "warn",
+    logging.ERROR: "error",
+    logging.CRITICAL: "error",
+}
+
+
+class LogFile:
+    """An append-only file of JSON lines that sets itself aside when it is full. Safe to use from several threads.
+
+    :raises StorageError: at construction, when the file cannot be opened.
+    """
+
+    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._failed = False
+        try:
+            make_private(path.parent)
+            self._descriptor = self._open()
+        except OSError as error:
+            raise storage_error(error, str(path), "open the daemon log") from error
+        self._size = os.fstat(self._descriptor).st_size
+
+    def write(self, record: Mapping[str, object]) -> None:
+        """Append one record. A disk that does not take it is reported once on standard error; nothing is raised."""
+        line = json.dumps(record, ensure_ascii=True, separators=(",", ":"), default=str).encode() + b"\n"
+        with self._lock:
+            try:
+                if self._size and self._size + len(line) > self._max_bytes:
+                    self._set_aside()
+                self._size += os.write(self._descriptor, line)
+                self._failed = False
+            except OSError as error:
+                if not self._failed:
+                    self._failed = True
+                    print(f"zeroclaw: the daemon log cannot be written: {error.strerror}", file=sys.stderr)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            os.close(self._descriptor)
+
+    def _open(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(self._path, flags, FILE_MODE)
+
+    def _set_aside(self) -> None:
+        self._path.replace(self._path.with_name(self._path.name + ".1"))
+        fresh = self._open()
+        os.close(self._descriptor)
+        self._descriptor, self._size = fresh, 0
+
+
+def log_line(
+    *,
+    time_ns: int,
+    severity: str,
+    message: str,
+    event: Mapping[str, object],
+    attribution: Mapping[str, object],
+    attributes: Mapping[str, object],
+) -> dict[str, object]:
+    """One record in the log's own shape."""
+    moment = (
+        datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    )
+    return {
+        "id": str(uuid.uuid4()),
+        "@timestamp": moment,
+        "severity_number": _SEVERITY.get(severity, 9),
+        "severity_text": severity.upper(),
+        "event": dict(event),
+        "service": {"name": "zeroclaw", "pid": os.getpid()},
+        "zeroclaw": dict(attribution),
+        "message": message,
+        "attributes": dict(attributes),
+        "schema_version": 2,
+    }
+
+
+class DaemonLogHandler(logging.Handler):
+    """Writes the daemon's own records; the facts beside a message become its attributes.
+
+    :param file: where they go.
+    :param advise: turns a remedy into what a reader of the log can do.
+    """
+
+    def __init__(self, file: LogFile, advise: Callable[[Remedy], Mapping[str, object]]) -> None:
+        super().__init__()
+        self._file = file
+        self._advise = advise
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        facts = dict(cast("Mapping[str, object]", getattr(record, ATTRIBUTE, {})))
+        event = {
+            "action": facts.pop("action", "note"),
+            "category": facts.pop("category", "daemon"),
+            "outcome": facts.pop("outcome", None),
+        }
+        remedy = facts.pop("remedy", None)
+        if isinstance(remedy, Remedy):
+            facts["remedy"] = dict(self._advise(remedy))
+        if record.exc_info and record.exc_info[0] is not None:
+            # The kind of a fault and where it happened; its text may repeat what a client sent.
+            facts["exception"] = record.exc_info[0].__name__
+            facts["traceback"] = _where(record)
+        self._file.write(
+            log_line(
+                time_ns=int(record.created * 1e9),
+                severity=_SEVERITY_OF_LEVEL.get(record.levelno, "info"),
+                message=record.getMessage(),
+                event=event,
+                attribution={"logger": record.name},
+                attributes=facts,
+            )
+        )
+
+
+def _where(record: logging.LogRecord) -> list[str]:
+    frames: list[str] = []
+    traceback = record.exc_info[2] if record.exc_info else None
+    while traceback is not None:
+        frames.append(f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}")
+        traceback = traceback.tb_next
+    return frames
+
+
+class GuestLog:
+    """Takes the records of plugins without ever waiting for the disk; a thread of its own writes them.
+
+    :param file: where they go.
+    :param capacity: records that may wait.
+    :param capacity_bytes: bytes of guest text that may wait.
+    """
+
+    def __init__(
+        self, file: LogFile, *, capacity: int = QUEUE_RECORDS, capacity_bytes: int = QUEUE_BYTES
+    ) -> None:
+        self._file = file
+        self._queue: queue.Queue[tuple[LogRecord, int] | None] = queue.Queue()
+        self._capacity = capacity
+        self._capacity_bytes = capacity_bytes
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._waiting_bytes = 0
+        self._dropped = 0
+        self._reported = 0
+        self._closed = False
+        self._writer = threading.Thread(target=self._write, name="guest-log", daemon=True)
+        self._writer.start()
+
+    @property
+    def dropped(self) -> int:
+        """Records dropped so far."""
+        return self._dropped
+
+    def emit(self, record: LogRecord) -> None:
+        """Take one record, or drop it when it is too large or too much is waiting."""
+        size = len(record.function.encode()) + len(record.message.encode()) + len((record.raw or "").encode())
+        with self._lock:
+            full = self._waiting >= self._capacity or self._waiting_bytes + size > self._capacity_bytes
+            if self._closed or full or size > RECORD_BYTES:
+                self._dropped += 1
+                return
+            self._waiting += 1
+            self._waiting_bytes += size
+            self._queue.put_nowait((record, size))
+
+    def close(self) -> None:
+        """Write what is waiting and stop."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.put_nowait(None)
+        self._writer.join()
+        self._report_drops()
+
+    def _write(self) -> None:
+        while True:
+            try:
+                item = self._queue.get(timeout=DROP_REPORT_SECONDS)
+            except queue.Empty:
+                self._report_drops()
+                continue
+            if item is None:
+                return
+            record, size = item
+            self._file.write(guest_line(record))
+            with self._lock:
+                self._waiting -= 1
+                self._waiting_bytes -= size
+            self._report_drops()
+
+    def _report_drops(self) -> None:
+        with self._lock:
+            total, new = self._dropped, self._dropped - self._reported
+            self._reported = total
+        if new:
+            self._file.write(
+                log_line(
+                    time_ns=time.time_ns(),
+                    severity="warn",
+                    message="log records of plugins were dropped",
+                    event={"action": "drop", "category": "plugin", "outcome": "failure"},
+                    attribution={},
+                    attributes={"newly_dropped": new, "total_dropped": total},
+                )
+            )
+
+
+def guest_line(record: LogRecord) -> dict[str, object]:
+    """A plugin's record, attributed by the host to the instance and to whoever was calling it (PLG-028)."""
+    attributes: dict[str, object] = {"plugin_fn": record.function, "source": record.source}
+    if record.duration_ms is not None:
+        attributes["duration_ms"] = record.duration_ms
+    if record.raw is not None:
+        attributes["raw"] = record.raw
+    return log_line(
+        time_ns=record.time_ns,
+        severity=record.level,
+        message=record.message,
+        event={"action": record.action, "category": "plugin", "outcome": record.outcome},
+        attribution={
+            **record.call_site.attributes,
+            "plugin": record.instance.package,
+            "plugin_capability": record.instance.capability.value,
+            "plugin_binding": record.instance.binding,
+        },
+        attributes=attributes,
+    )

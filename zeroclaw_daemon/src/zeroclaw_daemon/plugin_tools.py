@@ -1,0 +1,182 @@
+"""The tools of installed plugins, loaded when they are wanted and kept while nothing changes.
+
+A tool set is built again when the configuration has another revision or the plugins directory other packages, so a plugin
+installed beside a running daemon is there at the next turn. A package that is unchanged is not loaded again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zeroclaw_daemon.config.file import Snapshot
+from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_daemon.plugins import open_host, plugins_dir, signature_policy
+from zeroclaw_daemon.records import record
+from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.package.manifest import Capability
+from zeroclaw_host.package.signature import SignaturePolicy
+from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.worlds.kinds import Tool
+
+if TYPE_CHECKING:
+    from zeroclaw_host.host import PluginHost
+    from zeroclaw_host.installation.discovery import InstalledPackage
+    from zeroclaw_host.services.bundle import InstanceServices
+
+logger = logging.getLogger(__name__)
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+"""Name, inode, size and time of last change of every manifest in the plugins directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What a loaded tool depends on besides its package."""
+
+    directory: Path
+    policy: SignaturePolicy
+    limits: Limits
+    ceiling: int
+
+
+@dataclass(slots=True)
+class _Built:
+    settings: _Settings
+    stamp: Stamp
+    tools: tuple[Tool, ...]
+    loaded: dict[tuple[str, bytes, str | None], Tool] = field(
+        default_factory=dict[tuple[str, bytes, str | None], Tool]
+    )
+
+
+class PluginTools:
+    """Loads the tools of every installed package, if the operator wants plugins discovered (PLG-127).
+
+    :param services: what the host lends to instances.
+
+    Thread-safe. Never to be called on the event loop: loading compiles and runs guest code.
+    """
+
+    def __init__(self, paths: Paths, services: InstanceServices) -> None:
+        self._paths = paths
+        self._services = services
+        self._lock = threading.Lock()
+        self._hosts: list[PluginHost] = []
+        self._host: PluginHost | None = None
+        self._built: _Built | None = None
+
+    def tools(self, snapshot: Snapshot) -> Sequence[Tool]:
+        """The tools of the packages installed now. A package that does not load is logged and left out.
+
+        With ``plugins.enabled`` or ``plugins.auto_discover`` off nothing is even looked at (PLG-128, PLG-348, PLG-349).
+        """
+        plugins = snapshot.config.plugins
+        if not (plugins.enabled and plugins.auto_discover):
+            return ()
+        settings = _Settings(
+            plugins_dir(snapshot, self._paths),
+            signature_policy(snapshot),
+            plugins.limits.as_limits(),
+            plugins.max_active_instances,
+        )
+        with self._lock:
+            stamp = _stamp(settings.directory)
+            built = self._built
+            if built is None or built.settings != settings or built.stamp != stamp:
+                built = self._build(snapshot, settings, stamp)
+                self._built = built
+            return built.tools
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tools loaded last."""
+        built = self._built
+        return tuple(tool.name for tool in built.tools) if built is not None else ()
+
+    def close(self) -> None:
+        """Stop every engine that was started."""
+        with self._lock:
+            for host in self._hosts:
+                host.close()
+            self._hosts.clear()
+            self._host = None
+
+    def _build(self, snapshot: Snapshot, settings: _Settings, stamp: Stamp) -> _Built:
+        old = self._built if self._built is not None and self._built.settings == settings else None
+        if self._host is None or old is None:
+            # Turns that run may still use tools of the former host, so it ends with the daemon only.
+            self._host = open_host(snapshot, self._paths, services=self._services)
+            self._hosts.append(self._host)
+        built = _Built(settings, stamp, ())
+        try:
+            found = self._host.discover()
+        except ZeroclawError as error:
+            _report("the plugins directory cannot be read", error, str(settings.directory))
+            return built
+        for rejected in found.rejected:
+            _report("a package was left out", rejected.error, rejected.name or rejected.directory.name)
+        tools = [package for package in found.packages if Capability.TOOL in package.manifest.capabilities]
+        for package in tools[settings.ceiling :]:
+            record(
+                logger, logging.WARNING, f"{package.name} is not active: plugins.max_active_instances is reached",
+                action="plugin_not_active", category="plugin", plugin=package.name, limit=settings.ceiling,
+            )  # fmt: skip
+        for package in tools[: settings.ceiling]:
+            key = (package.name, package.manifest_bytes, package.component_sha256)
+            tool = (old.loaded.get(key) if old is not None else None) or self._load(self._host, package)
+            if tool is not None:
+                built.loaded[key] = tool
+        built.tools = tuple(built.loaded.values())
+        return built
+
+    def _load(self, host: PluginHost, package: InstalledPackage) -> Tool | None:
+        for notice in package.notices:
+            record(
+                logger, logging.WARNING, notice.message,
+                action="plugin_notice", category="plugin", plugin=package.name, notice=notice.code.value,
+            )  # fmt: skip
+        try:
+            tool = host.load_tool(package)
+        except ZeroclawError as error:
+            _report(f"{package.name} does not load", error, package.name)
+            return None
+        record(
+            logger, logging.INFO, f"the tool {tool.name} of {package.name} {package.version} is there",
+            action="plugin_loaded", category="plugin", plugin=package.name, tool=tool.name,
+        )  # fmt: skip
+        return tool
+
+
+def _report(what: str, error: ZeroclawError, plugin: str) -> None:
+    record(
+        logger, logging.WARNING, f"{what}: {error.message}",
+        action="plugin_left_out", category="plugin", outcome="failure",
+        plugin=plugin, code=error.code, causes=list(error.causes()), remedy=error.remedy,
+    )  # fmt: skip
+
+
+def _stamp(directory: Path) -> Stamp:
+    """What tells that a package came, went or changed, without reading any. An install replaces directories as a whole."""
+    found: list[tuple[str, int, int, int]] = []
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if not entry.name.startswith("."):
+                    found.append((entry.name, *_stamp_of(Path(entry.path) / "manifest.toml")))
+    except OSError:
+        return ()
+    return tuple(sorted(found))
+
+
+def _stamp_of(manifest: Path) -> tuple[int, int, int]:
+    try:
+        status = manifest.lstat()
+    except OSError:
+        return 0, 0, 0
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,65 @@
+"""The plugin host as the configuration wants it: for the daemon, and for the commands that manage packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zeroclaw_daemon.config.file import Snapshot
+from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
+
+if TYPE_CHECKING:
+    from zeroclaw_host.host import PluginHost
+    from zeroclaw_host.installation.rows import RowStore
+    from zeroclaw_host.services.bundle import InstanceServices
+
+REGISTRY_VARIABLE = "ZEROCLAW_PLUGIN_REGISTRY_URL"
+
+
+def plugins_dir(snapshot: Snapshot, paths: Paths) -> Path:
+    """Where packages are installed; a relative setting starts from the configuration directory (PLG-120, PAINS 13)."""
+    configured = snapshot.config.plugins.plugins_dir
+    if configured is None:
+        return Path(paths.plugins_dir_default)
+    return Path(paths.config_dir) / Path(configured).expanduser()
+
+
+def signature_policy(snapshot: Snapshot) -> SignaturePolicy:
+    """Which packages may load.
+
+    While ``[plugins]`` cannot be read nobody knows what the operator demanded, so the strictest is in force.
+    """
+    if snapshot.plugins_dropped:
+        return SignaturePolicy(SignatureMode.STRICT, frozenset())
+    security = snapshot.config.plugins.security
+    return SignaturePolicy(SignatureMode(security.signature_mode), frozenset(security.trusted_publisher_keys))
+
+
+def open_host(
+    snapshot: Snapshot,
+    paths: Paths,
+    *,
+    services: InstanceServices | None = None,
+    rows: RowStore | None = None,
+) -> PluginHost:
+    """A plugin host for this configuration. Its engine starts when it is first needed."""
+    from zeroclaw_host.host import PluginHost
+
+    return PluginHost(
+        plugins_dir(snapshot, paths),
+        Path(paths.cache_dir),
+        policy=signature_policy(snapshot),
+        limits=snapshot.config.plugins.limits.as_limits(),
+        services=services,
+        rows=rows,
+    )
+
+
+def registry_location(flag: str | None, env: Mapping[str, str], snapshot: Snapshot) -> str | None:
+    """The registry to use: the option, then the environment, then the configuration (D-22). Blank means unset."""
+    for candidate in (flag, env.get(REGISTRY_VARIABLE), snapshot.config.plugins.registry_url):
+        if candidate is not None and candidate.strip():
+            return candidate.strip()
+    return None
