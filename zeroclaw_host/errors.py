@@ -136,10 +136,22 @@ class ManifestError(PackageError):
     code = "manifest_invalid"
 
 
+class ManifestMissing(ManifestError):
+    """There is no ``manifest.toml``: this is no package."""
+
+    code = "manifest_missing"
+
+
 class ConfigSchemaError(PackageError):
-    """The manifest's ``config_schema`` is not a schema this host accepts."""
+    """The manifest's ``config_schema`` is not a schema this host accepts. ``details`` as for :class:`ManifestError`."""
 
     code = "config_schema_invalid"
+
+
+class SkillsInvalid(PackageError):
+    """The package says that it holds skills, and its ``skills/`` tree is not a bundle of them."""
+
+    code = "skills_invalid"
 
 
 class ComponentMissing(PackageError):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from zeroclaw_host.instance import InstanceScope
+from zeroclaw_host.errors import ConfigInvalid, Remedy, RemedyAction
+from zeroclaw_host.instance import InstanceIdentity, InstanceScope
+from zeroclaw_host.package.config_schema import ConfigSchema
+from zeroclaw_host.package.manifest import Permission
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +35,70 @@ class ConfigResolver(Protocol):
         :raises ConfigInvalid: the stored values do not satisfy the package's schema.
         """
         ...
+
+
+def resolve_config(
+    scope: InstanceScope,
+    schema: ConfigSchema | None,
+    read_values: Callable[[], Mapping[str, str]],
+    *,
+    host_only: frozenset[str] = frozenset(),
+) -> ResolvedConfig:
+    """Turn an instance's stored texts into its configuration (PLG-143, PLG-148, PLG-149, PLG-151).
+
+    :param schema: the package's compiled schema; None if it has none.
+    :param read_values: reads the stored texts. It is not called when ``config_read`` is not in force: then the empty
+        object is validated in their place, so a schema with required properties lets nothing start.
+    :param host_only: secrets that only the host reads.
+    :raises ConfigInvalid: the values do not satisfy the schema, or there are values and no schema.
+    """
+    values = read_values() if scope.grants_permission(Permission.CONFIG_READ) else {}
+    if schema is None:
+        if values:
+            raise ConfigInvalid(
+                f"package {scope.manifest.name} takes no configuration, and some is stored for it"
+            )
+        return ResolvedConfig(scope, {}, {}, host_only)
+    try:
+        typed = schema.materialise(values)
+    except ConfigInvalid as error:
+        raise _for_instance(scope, error) from None
+    secrets = {
+        name: value for name, value in typed.items() if name in schema.secret_names and isinstance(value, str)
+    }
+    public = {name: value for name, value in typed.items() if name not in schema.secret_names}
+    return ResolvedConfig(scope, public, secrets, host_only)
+
+
+def _for_instance(scope: InstanceScope, error: ConfigInvalid) -> ConfigInvalid:
+    """The same error, naming the package and the property to set."""
+    remedy: Remedy | None = None
+    match error.details.get("properties"):
+        case (str() as name, *_):
+            path = f"plugins.entries.{scope.identity.key}.config.{name}"
+            remedy = Remedy(RemedyAction.SET_CONFIG, {"path": path})
+        case _:
+            pass
+    return ConfigInvalid(
+        f"package {scope.manifest.name}: {error.message}", remedy=remedy, details=error.details
+    )
+
+
+class SchemaConfigResolver:
+    """The resolver for a host that keeps the stored texts itself: a schema and texts are looked up by identity.
+
+    Neither is kept: both are asked for on every resolution, so a changed value counts from the next call on.
+    """
+
+    def __init__(
+        self,
+        schema_of: Callable[[InstanceIdentity], ConfigSchema | None],
+        values_of: Callable[[InstanceIdentity], Mapping[str, str]],
+    ) -> None:
+        self._schema_of = schema_of
+        self._values_of = values_of
+
+    def resolve(self, scope: InstanceScope) -> ResolvedConfig:
+        """See :meth:`ConfigResolver.resolve`."""
+        identity = scope.identity
+        return resolve_config(scope, self._schema_of(identity), lambda: self._values_of(identity))
