@@ -8,7 +8,6 @@ unsigned package but its manifest and skills is looked at in strict mode. Nothin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -23,9 +22,9 @@ from zeroclaw_host.package.manifest import (
     read_manifest,
 )
 from zeroclaw_host.package.notices import Notice, NoticeCode
-from zeroclaw_host.package.reader import PackageReader
+from zeroclaw_host.package.reader import PackageReader, SkillTree
 from zeroclaw_host.package.signature import SignaturePolicy, SignatureVerdict, enforce, verify
-from zeroclaw_host.package.skills import Skill, parse_skills
+from zeroclaw_host.package.skills import parse_skills
 from zeroclaw_host.package.toml_source import Location, TomlSource, located_error
 
 
@@ -38,9 +37,8 @@ class AdmittedPackage:
     component: bytes | None = field(repr=False)
     component_sha256: str | None
     """Lower-case hexadecimal; None exactly when there is no component."""
-    skills: tuple[Skill, ...]
-    skill_files: Mapping[str, bytes] = field(repr=False)
-    """The regular files under ``skills/``, as POSIX paths relative to it."""
+    skills: SkillTree = field(repr=False)
+    """The checked bundle; empty unless the package has the capability ``skill``."""
     config_schema: ConfigSchema | None = field(repr=False)
     signature: SignatureVerdict
     notices: tuple[Notice, ...]
@@ -53,7 +51,9 @@ class AdmittedPackage:
     def files(self) -> dict[str, bytes]:
         """Every file of the package as POSIX paths relative to it: manifest, skills, and the component last (PLG-001)."""
         found = {MANIFEST_NAME: self.manifest_bytes}
-        found |= {f"{SKILLS_DIRECTORY}/{path}": content for path, content in sorted(self.skill_files.items())}
+        found |= {
+            f"{SKILLS_DIRECTORY}/{path}": content for path, content in sorted(self.skills.files.items())
+        }
         if self.manifest.wasm_path is not None and self.component is not None:
             found[self.manifest.wasm_path] = self.component
         return found
@@ -74,11 +74,10 @@ def admit(reader: PackageReader, policy: SignaturePolicy) -> AdmittedPackage:
     manifest_bytes = reader.read_manifest()
     source = TomlSource.parse(manifest_bytes, path=f"{reader.origin}/{MANIFEST_NAME}")
     manifest = read_manifest(source)
-    skills: tuple[Skill, ...] = ()
-    skill_files: Mapping[str, bytes] = {}
+    skills = SkillTree()
     if Capability.SKILL in manifest.capabilities:
-        tree = reader.read_skills()
-        skills, skill_files = parse_skills(tree), tree.files
+        skills = reader.read_skills()
+        parse_skills(skills)
     verdict = verify(manifest_bytes, manifest, policy)
     notices = enforce(verdict, manifest, policy) + _reserved(manifest)
     schema = compile_schema(manifest, source)
@@ -89,7 +88,6 @@ def admit(reader: PackageReader, policy: SignaturePolicy) -> AdmittedPackage:
         component=component,
         component_sha256=digest,
         skills=skills,
-        skill_files=skill_files,
         config_schema=schema,
         signature=verdict,
         notices=notices,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
 from zeroclaw_host.errors import ConfigInvalid, Remedy, RemedyAction
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
@@ -52,7 +52,7 @@ def resolve_config(
     :param host_only: secrets that only the host reads.
     :raises ConfigInvalid: the values do not satisfy the schema, or there are values and no schema.
     """
-    values = read_values() if scope.grants_permission(Permission.CONFIG_READ) else {}
+    values: Mapping[str, str] = read_values() if scope.grants_permission(Permission.CONFIG_READ) else {}
     if schema is None:
         if values:
             raise ConfigInvalid(
@@ -73,12 +73,10 @@ def resolve_config(
 def _for_instance(scope: InstanceScope, error: ConfigInvalid) -> ConfigInvalid:
     """The same error, naming the package and the property to set."""
     remedy: Remedy | None = None
-    match error.details.get("properties"):
-        case (str() as name, *_):
-            path = f"plugins.entries.{scope.identity.key}.config.{name}"
-            remedy = Remedy(RemedyAction.SET_CONFIG, {"path": path})
-        case _:
-            pass
+    properties = cast("tuple[str, ...]", error.details.get("properties", ()))
+    if properties:
+        path = f"plugins.entries.{scope.identity.key}.config.{properties[0]}"
+        remedy = Remedy(RemedyAction.SET_CONFIG, {"path": path})
     return ConfigInvalid(
         f"package {scope.manifest.name}: {error.message}", remedy=remedy, details=error.details
     )
