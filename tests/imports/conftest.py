@@ -9,24 +9,31 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from zeroclaw_host.contract import wit_directory
+from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
+from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.manifest import parse_manifest
+from zeroclaw_host.package.signature import SignatureStatus, SignatureVerdict
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig
-from zeroclaw_host.services.logging import MemoryLogSink
+from zeroclaw_host.services.logging import LogSink, MemoryLogSink
+from zeroclaw_host.worlds.kinds import ToolResult
+from zeroclaw_host.worlds.tool import ToolPlugin
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 GUESTS = Path(__file__).parent / "guests"
+MANIFEST = b'name = "probe"\nversion = "1.0.0"\nwasm_path = "probe.wasm"\ncapabilities = ["tool"]\n'
 
 
 class NoConfig:
@@ -56,9 +63,7 @@ def clock() -> StandingClock:
 
 @pytest.fixture
 def scope() -> InstanceScope:
-    manifest = parse_manifest(
-        b'name = "probe"\nversion = "1.0.0"\nwasm_path = "probe.wasm"\ncapabilities = ["tool"]\n'
-    )
+    manifest = parse_manifest(MANIFEST)
     return InstanceScope.admit(InstanceIdentity.default_tool("probe"), manifest)
 
 
@@ -129,18 +134,29 @@ def built_once(key: str, build: Callable[[Path], None]) -> Path:
     return target
 
 
+def staged_wit(target: Path, wasi: str = "0.2.12") -> None:
+    """A WIT directory of the worlds in ``guests/worlds.wit`` and all they need, with WASI of the given version."""
+    shutil.copytree(wit_directory() / "deps", target / "deps")
+    shutil.copytree(wit_directory() / "v0", target / "deps" / "plugin")
+    shutil.copy(wit_directory() / "wasi.wit", target / "deps")
+    shutil.copy(GUESTS / "worlds.wit", target)
+    for path in target.rglob("*.wit"):
+        path.write_text(path.read_text().replace("@0.2.12", f"@{wasi}"))
+
+
 @pytest.fixture(scope="session")
 def python_guest() -> Callable[[str], bytes]:
-    """Builds ``guests/<name>.py`` for the world ``tool-plugin`` (about ten seconds, the first time)."""
+    """Builds ``guests/<name>.py`` (about ten seconds, the first time)."""
 
     def build(name: str) -> bytes:
-        contract = b"".join(path.read_bytes() for path in sorted((wit_directory() / "v0").glob("*.wit")))
-        key = digest_of((GUESTS / f"{name}.py").read_bytes(), contract, version("componentize-py"))
+        sources = [*wit_directory().rglob("*.wit"), GUESTS / "worlds.wit", GUESTS / f"{name}.py"]
+        key = digest_of(version("componentize-py"), *(path.read_bytes() for path in sorted(sources)))
 
         def run(target: Path) -> None:
+            staged_wit(target.with_name("wit"))
             command = [
                 str(BIN / "componentize-py"),
-                *("--all-features", "-d", str(wit_directory() / "v0"), "-w", "tool-plugin"),
+                *("--all-features", "-d", str(target.with_name("wit")), "-w", "honest"),
                 *("componentize", "-p", str(GUESTS), name, "-o", str(target)),
             ]
             subprocess.run(command, check=True, capture_output=True)
@@ -156,19 +172,60 @@ def hostile_tool() -> Callable[[str, str, str], bytes]:
 
     def build(imports: str, body: str, wasi: str) -> bytes:
         text = (GUESTS / "hostile.wat").read_text().replace("{imports}", imports).replace("{body}", body)
+        tool = [str(BIN / "wasm-tools"), "component"]
+        embed = ["embed", "--all-features", "--world", "hostile", "wit", "core.wat", "-o", "core.wasm"]
         with tempfile.TemporaryDirectory() as name:
             work = Path(name)
-            shutil.copytree(wit_directory() / "deps", work / "wit" / "deps")
-            shutil.copytree(wit_directory() / "v0", work / "wit" / "deps" / "plugin")
-            shutil.copy(wit_directory() / "wasi.wit", work / "wit" / "deps" / "wasi.wit")
-            shutil.copy(GUESTS / "hostile.wit", work / "wit")
-            (work / "core.wat").write_text(text)
-            for path in (work / "core.wat", *(work / "wit").rglob("*.wit")):
-                path.write_text(path.read_text().replace("@0.2.12", f"@{wasi}"))
-            tool = [str(BIN / "wasm-tools"), "component"]
-            embed = ["embed", "--all-features", "--world", "hostile", "wit", "core.wat", "-o", "core.wasm"]
+            staged_wit(work / "wit", wasi)
+            (work / "core.wat").write_text(text.replace("@0.2.12", f"@{wasi}"))
             subprocess.run([*tool, *embed], check=True, cwd=work)
             subprocess.run([*tool, "new", "core.wasm", "-o", "tool.wasm"], check=True, cwd=work)
             return (work / "tool.wasm").read_bytes()
 
     return build
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    """A sandbox whose compiled components outlive the run."""
+    with Sandbox(ROOT / ".cache" / "guests" / "compiled", threads=2) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def load_tool(sandbox: Sandbox) -> Callable[..., ToolPlugin]:
+    """Loads a component as the tool of a package without permissions; its log records go to the sink."""
+
+    def load(component: bytes, limits: Limits, sink: LogSink) -> ToolPlugin:
+        manifest = parse_manifest(MANIFEST)
+        package = AdmittedPackage(
+            manifest=manifest,
+            manifest_bytes=MANIFEST,
+            component=component,
+            component_sha256=hashlib.sha256(component).hexdigest(),
+            skills={},
+            config_schema=None,
+            signature=SignatureVerdict(SignatureStatus.UNSIGNED, None, ""),
+            notices=(),
+        )
+        scope = InstanceScope.admit(InstanceIdentity.default_tool(manifest.name), manifest)
+        return ToolPlugin.load(sandbox, package, scope, InstanceServices(NoConfig(), sink), limits)
+
+    return load
+
+
+@pytest.fixture
+def run_hostile(
+    hostile_tool: Callable[[str, str, str], bytes], load_tool: Callable[..., ToolPlugin]
+) -> Callable[..., ToolResult]:
+    """Builds a hostile tool and calls it once."""
+
+    def run(imports: str, body: str, *, limits: Limits | None = None, wasi: str = "0.2.12") -> ToolResult:
+        component = hostile_tool(imports, body, wasi)
+        try:
+            tool = load_tool(component, limits or Limits(), MemoryLogSink())
+        except ZeroclawError as error:
+            pytest.fail(f"the hostile tool does not load: {error}")
+        return tool.execute_sync({})
+
+    return run

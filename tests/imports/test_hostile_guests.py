@@ -50,7 +50,7 @@ def test_a_stream_dropped_before_its_pollable_harms_nobody(run_hostile: Callable
 
 
 def test_a_handle_used_after_its_drop_ends_the_call(run_hostile: Callable[..., Any]) -> None:
-    with pytest.raises(PluginError):
+    with pytest.raises(PluginError, match="unknown handle index"):
         run_hostile(
             AFTER + BLOCK + DROP_POLLABLE,
             """
@@ -62,7 +62,7 @@ def test_a_handle_used_after_its_drop_ends_the_call(run_hostile: Callable[..., A
 
 
 def test_a_handle_the_guest_made_up_ends_the_call(run_hostile: Callable[..., Any]) -> None:
-    with pytest.raises(PluginError):
+    with pytest.raises(PluginError, match="unknown handle index 77"):
         run_hostile(BLOCK, "(call $block (i32.const 77))")
 
 
@@ -123,7 +123,7 @@ def test_a_sleep_past_the_deadline_ends_at_the_deadline(
 
 
 def test_random_bytes_beyond_all_measure_end_the_call(run_hostile: Callable[..., Any]) -> None:
-    with pytest.raises(PluginError):
+    with pytest.raises(PluginError, match="requested len 1099511627776 exceeds limit"):
         run_hostile(
             '(import "wasi:random/random@0.2.12" "get-random-bytes" (func $random (param i64 i32)))',
             "(call $random (i64.const 0x10000000000) (i32.const 1024))",
@@ -147,7 +147,7 @@ def test_random_bytes_beyond_all_measure_end_the_call(run_hostile: Callable[...,
 def test_a_guest_that_exits_ends_its_call_and_not_the_process(
     run_hostile: Callable[..., Any], leave: tuple[str, str]
 ) -> None:
-    with pytest.raises(PluginError):
+    with pytest.raises(GuestTrap, match="ended itself with status"):
         run_hostile(*leave)
 
 
