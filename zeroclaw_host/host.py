@@ -23,16 +23,21 @@ from zeroclaw_host.installation.rows import RowStore
 from zeroclaw_host.installation.source import LocalSource, parse_source
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.admission import AdmittedPackage
+from zeroclaw_host.package.config_schema import ConfigSchema
 from zeroclaw_host.package.manifest import Capability
 from zeroclaw_host.package.reader import PackageReader
-from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
+from zeroclaw_host.package.signature import SignaturePolicy
 from zeroclaw_host.registry.client import RegistryClient
-from zeroclaw_host.registry.download import Progress
+from zeroclaw_host.registry.download import Progress as DownloadProgress
 from zeroclaw_host.registry.location import RegistryNotNamed
-from zeroclaw_host.sandbox.engine import Sandbox
+from zeroclaw_host.sandbox.compile import Progress as CompileProgress
 from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.sandbox import Sandbox
+from zeroclaw_host.services.bundle import InstanceServices
+from zeroclaw_host.services.config import ResolvedConfig, resolve_config
+from zeroclaw_host.services.logging import StandardLogSink
 from zeroclaw_host.worlds.loading import LoadVerdict, check_load
-from zeroclaw_host.worlds.tool import InstanceServices, ToolPlugin
+from zeroclaw_host.worlds.tool import ToolPlugin
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,14 @@ class CheckedPackage:
     verdict: LoadVerdict
 
 
+class _NoStoredConfig:
+    """A resolver for programs that store no configuration: every instance has what its schema makes of nothing."""
+
+    def resolve(self, scope: InstanceScope) -> ResolvedConfig:
+        raw = scope.manifest.config_schema
+        return resolve_config(scope, None if raw is None else ConfigSchema.compile(raw), dict[str, str])
+
+
 class PluginHost:
     """Installs, finds, checks and loads plugins.
 
@@ -50,7 +63,8 @@ class PluginHost:
     :param cache_dir: where compiled components are kept; only this user may be able to write there.
     :param policy: which signatures are asked for; none, when left out.
     :param limits: the bounds of every guest call.
-    :param services: what the host lends to its plugins; nothing durable and an empty configuration, when left out.
+    :param services: what the host lends to its plugins. When left out: nothing is stored for them, neither configuration
+        nor state, and their log records go to Python's :mod:`logging`.
     :param rows: where the configuration rows of installed packages are seeded; nowhere, when left out.
 
     Safe to use from several threads. A context manager; :meth:`close` ends it.
@@ -68,9 +82,9 @@ class PluginHost:
     ) -> None:
         self.plugins_dir = plugins_dir
         self.cache_dir = cache_dir
-        self.policy = policy or SignaturePolicy(SignatureMode.DISABLED, frozenset())
+        self.policy = policy or SignaturePolicy()
         self.limits = limits or Limits()
-        self._services = services or InstanceServices()
+        self._services = services or InstanceServices(config=_NoStoredConfig(), log=StandardLogSink())
         self._rows = rows
         self._sandbox: Sandbox | None = None
         self._starting = threading.Lock()
@@ -81,22 +95,28 @@ class PluginHost:
         *,
         registry: RegistryClient | None = None,
         verify: bool = True,
-        progress: Progress | None = None,
+        on_download: DownloadProgress | None = None,
+        on_compile: CompileProgress | None = None,
     ) -> InstallReport:
         """Install a package from a directory, an archive or a registry.
 
         :param source: a path, a registry's ``name`` or ``name@version``, or a reader of a package.
         :param registry: where names are looked up.
         :param verify: whether the component must load here; all other checks hold in any case (PLG-038, PLG-039).
-        :param progress: told about a download's bytes.
+        :param on_download: told the bytes that arrived, and how many are announced.
+        :param on_compile: told the seconds spent compiling so far.
         :raises ZeroclawError: nothing was installed; see :func:`~zeroclaw_host.installation.install.install`.
         """
-        reader = self._open(source, registry, progress) if isinstance(source, str) else source
+        reader = self._open(source, registry, on_download) if isinstance(source, str) else source
+
+        def load_check(package: AdmittedPackage) -> LoadVerdict:
+            return self.check_package(package, on_compile=on_compile)
+
         return install(
             self.plugins_dir,
             reader,
             policy=self.policy,
-            load_check=self.check_package if verify else None,
+            load_check=load_check if verify else None,
             rows=self._rows,
         )
 
@@ -132,11 +152,18 @@ class PluginHost:
             for installed in self.discover().packages
         )
 
-    def check_package(self, package: AdmittedPackage) -> LoadVerdict:
-        """Whether an admitted package loads, with the limits of this host."""
-        return check_load(self.sandbox, package, self.limits)
+    def check_package(
+        self, package: AdmittedPackage, *, on_compile: CompileProgress | None = None
+    ) -> LoadVerdict:
+        """Whether an admitted package loads, with the limits of this host.
 
-    def load_tool(self, installed: InstalledPackage) -> ToolPlugin:
+        :raises StorageError: the cache of compiled components cannot be used.
+        """
+        return check_load(self.sandbox, package, self.limits, progress=on_compile)
+
+    def load_tool(
+        self, installed: InstalledPackage, *, on_compile: CompileProgress | None = None
+    ) -> ToolPlugin:
         """The tool of an installed package, in its default binding, ready to be called.
 
         The bytes are read and admitted again, so that what runs is what was checked.
@@ -145,7 +172,7 @@ class PluginHost:
         """
         package = installed.read()
         scope = InstanceScope.admit(InstanceIdentity.default_tool(installed.name), package.manifest)
-        return ToolPlugin.load(self.sandbox, package, scope, self._services, self.limits)
+        return ToolPlugin.load(self.sandbox, package, scope, self._services, self.limits, progress=on_compile)
 
     def tools(self) -> list[ToolPlugin]:
         """The tools of all installed packages, by package name.
@@ -186,7 +213,9 @@ class PluginHost:
     ) -> None:
         self.close()
 
-    def _open(self, source: str, registry: RegistryClient | None, progress: Progress | None) -> PackageReader:
+    def _open(
+        self, source: str, registry: RegistryClient | None, progress: DownloadProgress | None
+    ) -> PackageReader:
         parsed = parse_source(source)
         if isinstance(parsed, LocalSource):
             return parsed.open()

@@ -8,7 +8,6 @@ kept is small, and :meth:`InstalledPackage.read` fetches the bytes when somebody
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from zeroclaw_host.installation.filesystem import storage_error
 from zeroclaw_host.package.admission import AdmittedPackage, admit
 from zeroclaw_host.package.manifest import MANIFEST_NAME, Manifest, parse_manifest
 from zeroclaw_host.package.notices import Notice
-from zeroclaw_host.package.reader import DirectoryReader, PackageReader
+from zeroclaw_host.package.reader import DirectoryReader, PackageReader, SkillTree
 from zeroclaw_host.package.signature import SignaturePolicy, SignatureVerdict
 
 
@@ -201,8 +200,11 @@ class _UpToComponent:
     """A package whose component nobody gets to read."""
 
     def __init__(self, reader: PackageReader) -> None:
-        self.origin = reader.origin
         self._reader = reader
+
+    @property
+    def origin(self) -> str:
+        return self._reader.origin
 
     def read_manifest(self) -> bytes:
         return self._reader.read_manifest()
@@ -210,5 +212,5 @@ class _UpToComponent:
     def read_component(self, wasm_path: str) -> bytes:
         raise _ComponentReached(wasm_path)
 
-    def read_skills(self) -> Mapping[str, bytes]:
+    def read_skills(self) -> SkillTree:
         return self._reader.read_skills()

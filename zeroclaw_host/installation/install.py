@@ -20,7 +20,7 @@ from zeroclaw_host.installation.rows import RowStore, seed_for
 from zeroclaw_host.installation.staging import Staging, staging
 from zeroclaw_host.installation.transaction import NameOccupied, Step
 from zeroclaw_host.package.admission import AdmittedPackage
-from zeroclaw_host.package.manifest import MANIFEST_NAME, SKILLS_DIRECTORY, Manifest
+from zeroclaw_host.package.manifest import Manifest
 from zeroclaw_host.package.notices import Notice
 from zeroclaw_host.package.reader import PackageReader
 from zeroclaw_host.package.signature import SignaturePolicy, SignatureVerdict
@@ -108,10 +108,7 @@ def install(
 
 def payload(package: AdmittedPackage) -> tuple[Step, ...]:
     """The steps that write a package: manifest, skills, the component last; then everything flushed (PLG-366)."""
-    files: dict[str, bytes] = {MANIFEST_NAME: package.manifest_bytes}
-    files |= {f"{SKILLS_DIRECTORY}/{path}": data for path, data in sorted(package.skills.items())}
-    if package.component is not None and package.manifest.wasm_path is not None:
-        files[package.manifest.wasm_path] = package.component
+    files = package.files()
     folders = list(dict.fromkeys(folder for path in files for folder in _folders(path)))
     return (
         *(Step(Operation.MAKE, folder) for folder in folders),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from zeroclaw_host.errors import Kind, RegistryError, Remedy, RemedyAction
 from zeroclaw_host.package.archive import MAX_ARCHIVE_BYTES, ArchiveReader
 from zeroclaw_host.package.manifest import MANIFEST_NAME, parse_manifest
-from zeroclaw_host.package.reader import PackageReader
+from zeroclaw_host.package.reader import PackageReader, SkillTree
 from zeroclaw_host.registry.download import Downloader, Progress
 from zeroclaw_host.registry.index import MAX_INDEX_BYTES, Entry, Index, PackageSpec, parse_index
 from zeroclaw_host.registry.location import Location
@@ -79,9 +78,12 @@ class _EntryReader:
     """An archive's reader that holds its manifest to the registry's entry."""
 
     def __init__(self, archive: PackageReader, entry: Entry) -> None:
-        self.origin = archive.origin
         self._archive = archive
         self._entry = entry
+
+    @property
+    def origin(self) -> str:
+        return self._archive.origin
 
     def read_manifest(self) -> bytes:
         data = self._archive.read_manifest()
@@ -100,7 +102,7 @@ class _EntryReader:
     def read_component(self, wasm_path: str) -> bytes:
         return self._archive.read_component(wasm_path)
 
-    def read_skills(self) -> Mapping[str, bytes]:
+    def read_skills(self) -> SkillTree:
         return self._archive.read_skills()
 
 

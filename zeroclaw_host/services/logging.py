@@ -6,10 +6,12 @@ when the guest spoke (PLG-028).
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from types import MappingProxyType
+from typing import Final, Protocol
 
 from zeroclaw_host.instance import InstanceIdentity
 
@@ -59,3 +61,27 @@ class MemoryLogSink:
     def emit(self, record: LogRecord) -> None:
         """Append the record."""
         self.records.append(record)
+
+
+class StandardLogSink:
+    """Passes records on to a logger of Python's :mod:`logging`, with the record itself as ``extra["plugin_record"]``."""
+
+    _LEVELS: Final[Mapping[str, int]] = MappingProxyType(
+        {
+            "trace": logging.DEBUG,
+            "debug": logging.DEBUG,
+            "info": logging.INFO,
+            "warn": logging.WARNING,
+            "error": logging.ERROR,
+        }
+    )
+
+    def __init__(self, logger: logging.Logger | None = None) -> None:
+        self._logger = logger or logging.getLogger("zeroclaw.plugin")
+
+    def emit(self, record: LogRecord) -> None:
+        """Log the guest's message under the name of its package."""
+        level = self._LEVELS.get(record.level, logging.INFO)
+        self._logger.log(
+            level, "%s: %s", record.instance.package, record.message, extra={"plugin_record": record}
+        )
