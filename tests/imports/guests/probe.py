@@ -18,15 +18,11 @@ from wit_world import exports
 
 
 def attempt(action):
-    """What the action gave, or the error it raised as class, number and whether it is an ``OSError``."""
+    """What the action gave, or the class of the error it raised."""
     try:
         return {"value": action()}
     except Exception as error:
-        return {
-            "error": type(error).__name__,
-            "errno": getattr(error, "errno", None),
-            "os_error": isinstance(error, OSError),
-        }
+        return {"error": type(error).__name__}
 
 
 def read_file(path):
