@@ -58,6 +58,7 @@ class ConfiguredAgents:
         self._paths = paths
         self._tools = tools
         self._registries: dict[str, tuple[tuple[Tool, ...], ToolRegistry]] = {}
+        self._withheld: set[str] = set()
 
     async def agent(self, alias: str) -> Agent:
         """The agent as it is now; its tools are those installed now (D-17).
@@ -87,7 +88,7 @@ class ConfiguredAgents:
     def _registry(self, alias: str, settings: AgentSettings, snapshot: Snapshot) -> ToolRegistry:
         """The agent's tools by name, the same object as long as they are the same: it keeps compiled schemas."""
         if settings.approval != "auto":
-            # Nothing can ask yet, and what must be asked about must not run unasked.
+            self._say_withheld(alias, settings.approval)
             return ToolRegistry()
         chosen = tuple(
             tool
@@ -99,6 +100,15 @@ class ConfiguredAgents:
             known = (chosen, ToolRegistry(_distinct(chosen)))
             self._registries[alias] = known
         return known[1]
+
+    def _say_withheld(self, alias: str, approval: str) -> None:
+        """What must be asked about must not run unasked, and nothing can ask yet."""
+        if alias not in self._withheld:
+            self._withheld.add(alias)
+            record(
+                logger, logging.WARNING, f"agent {alias} gets no tools: agents.{alias}.approval is {approval}",
+                action="tools_withheld", category="agent", agent=alias, approval=approval,
+            )  # fmt: skip
 
     def _workspace(self, alias: str, settings: AgentSettings) -> str:
         base = Path(self._paths.config_dir)

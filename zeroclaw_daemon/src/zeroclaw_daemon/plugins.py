@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zeroclaw_daemon.config.entries import EntryResolver
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from zeroclaw_host.host import PluginHost
     from zeroclaw_host.installation.rows import RowStore
     from zeroclaw_host.services.bundle import InstanceServices
+    from zeroclaw_host.services.logging import LogRecord
 
 REGISTRY_VARIABLE = "ZEROCLAW_PLUGIN_REGISTRY_URL"
 
@@ -44,15 +46,20 @@ def open_host(
     services: InstanceServices | None = None,
     rows: RowStore | None = None,
 ) -> PluginHost:
-    """A plugin host for this configuration. Its engine starts when it is first needed."""
+    """A plugin host for this configuration. Its engine starts when it is first needed.
+
+    :param services: what plugins are lent; by default their configuration, and nobody who listens to them.
+    :param rows: where an install seeds rows; nowhere, when left out.
+    """
     from zeroclaw_host.host import PluginHost
+    from zeroclaw_host.services.bundle import InstanceServices
 
     return PluginHost(
         plugins_dir(snapshot, paths),
         Path(paths.cache_dir),
         policy=signature_policy(snapshot),
         limits=snapshot.config.plugins.limits.as_limits(),
-        services=services,
+        services=services or InstanceServices(config=EntryResolver(lambda: snapshot), log=_Unheard()),
         rows=rows,
     )
 
@@ -63,3 +70,10 @@ def registry_location(flag: str | None, env: Mapping[str, str], snapshot: Snapsh
         if candidate is not None and candidate.strip():
             return candidate.strip()
     return None
+
+
+class _Unheard:
+    """Takes the records of guests that a command runs only to see whether they load."""
+
+    def emit(self, record: LogRecord) -> None:
+        """Drop the record."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+import json
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,8 +14,8 @@ from zeroclaw_daemon.config.file import Snapshot, edit, load, read_bytes, restor
 from zeroclaw_daemon.config.problems import ConfigFileInvalid
 from zeroclaw_host.installation.rows import RowSeed
 from zeroclaw_host.instance import InstanceScope
-from zeroclaw_host.package.manifest import Permission
-from zeroclaw_host.services.config import ResolvedConfig
+from zeroclaw_host.package.config_schema import ConfigSchema
+from zeroclaw_host.services.config import ResolvedConfig, resolve_config
 
 Table = MutableMapping[str, Any]
 
@@ -79,7 +80,8 @@ class FileRow:
             rows.append(cast("Table", row))
 
     def _drop(self, document: TOMLDocument) -> None:
-        rows = cast("list[Table]", cast("Table", document.get("plugins", {})).get("entries", []))
+        plugins = cast("Table", document["plugins"])
+        rows = cast("list[Table]", plugins["entries"])
         for index, row in enumerate(rows):
             if row.get("name") == self._seed.key:
                 del rows[index]
@@ -96,19 +98,29 @@ class EntryResolver:
 
     def __init__(self, current: Callable[[], Snapshot]) -> None:
         self._current = current
+        self._schemas: dict[str, ConfigSchema] = {}
 
     def resolve(self, scope: InstanceScope) -> ResolvedConfig:
         """The typed, validated configuration of this instance; nothing is read for one that may not read it (PLG-151).
 
         :raises ConfigInvalid: the row's values do not satisfy the package's schema.
         """
-        entry = self._current().config.plugins.entry(scope.identity.key)
-        readable = entry is not None and scope.grants_permission(Permission.CONFIG_READ)
-        values = (
+        raw = scope.manifest.config_schema
+        schema = self._schema(raw) if raw is not None else None
+        return resolve_config(scope, schema, lambda: self._values(scope.identity.key))
+
+    def _values(self, key: str) -> dict[str, str]:
+        entry = self._current().config.plugins.entry(key)
+        return (
             {name: text.get_secret_value() for name, text in entry.config.items()}
-            if readable and entry
+            if entry is not None
             else {}
         )
-        from zeroclaw_host.services.config import resolve_values
 
-        return resolve_values(scope, values)
+    def _schema(self, raw: Mapping[str, object]) -> ConfigSchema:
+        """The compiled schema; compiled once for each text of it."""
+        key = json.dumps(raw, sort_keys=True)
+        found = self._schemas.get(key)
+        if found is None:
+            found = self._schemas[key] = ConfigSchema.compile(raw)
+        return found

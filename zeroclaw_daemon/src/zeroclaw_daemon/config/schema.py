@@ -202,7 +202,8 @@ class Agent(Section):
         default=(), description="The channels this agent answers on, as `plugin.<alias>`."
     )
     approval: Approval = Field(
-        default="ask", description="What happens before a tool runs: nothing, a question, a refusal."
+        default="auto",
+        description="What happens before a tool runs: nothing (auto), a question (ask), a refusal (deny).",
     )
     max_steps: int = Field(default=25, ge=1, description="Model calls in one turn.")
     workspace: str | None = Field(
