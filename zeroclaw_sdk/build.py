@@ -26,11 +26,12 @@ from pathlib import Path
 from typing import Final
 
 import zeroclaw_sdk
-from zeroclaw_host.errors import Remedy, RemedyAction, StorageError
-from zeroclaw_host.package.manifest import Capability
+from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.package.manifest import MANIFEST_NAME, Capability
 from zeroclaw_sdk.errors import BuildFailed, ExtraMissing, ProjectInvalid
+from zeroclaw_sdk.files import make_directory, replace_file
 from zeroclaw_sdk.imports import Audit, Finding, Severity, audit
-from zeroclaw_sdk.project import ENTRY_MODULE, MANIFEST, Project
+from zeroclaw_sdk.project import ENTRY_MODULE, Project
 from zeroclaw_sdk.world import WORLD_NAME, write_world
 
 ENTRY_NAME: Final = "zeroclaw_entry"
@@ -100,16 +101,14 @@ def build(
     if not force and (size_digest := _unchanged(target, inputs)):
         size, digest = size_digest
         return BuildReport(target, size, digest, time.monotonic() - started, fresh=False, findings=findings)
+    make_directory(target.parent)
     with tempfile.TemporaryDirectory(prefix="zeroclaw-build-") as scratch:
         progress("building the component")
         component = _componentize(project, Path(scratch), _needed(libraries, audited))
         data = component.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
-    _write(target, data)
-    _write(
-        target.with_name(target.name + STAMP_SUFFIX),
-        json.dumps({"inputs": inputs, "sha256": digest}).encode(),
-    )
+    replace_file(target, data)
+    replace_file(_stamp(target), json.dumps({"inputs": inputs, "sha256": digest}).encode())
     return BuildReport(target, len(data), digest, time.monotonic() - started, fresh=True, findings=findings)
 
 
@@ -268,7 +267,7 @@ def _inputs_digest(project: Project, audited: Audit) -> str:
     return digest.hexdigest()
 
 
-_NO_INPUT: Final = ("*.md", "*.wasm", "*" + STAMP_SUFFIX, "*.pyc", "*.zip", MANIFEST, ".*")
+_NO_INPUT: Final = ("*.md", "*.wasm", "*" + STAMP_SUFFIX, "*.pyc", "*.zip", MANIFEST_NAME, ".*")
 _NO_INPUT_FOLDERS: Final = frozenset({"build", "dist", "tests", "__pycache__", "node_modules"})
 
 
@@ -283,25 +282,16 @@ def _input_files(root: Path) -> Iterator[Path]:
                 yield Path(directory, name)
 
 
+def _stamp(target: Path) -> Path:
+    return target.with_name(target.name + STAMP_SUFFIX)
+
+
 def _unchanged(target: Path, inputs: str) -> tuple[int, str] | None:
     """Size and digest of the component, if it is there and was built from these inputs."""
     try:
-        stamp = json.loads(target.with_name(target.name + STAMP_SUFFIX).read_bytes())
+        stamp = json.loads(_stamp(target).read_bytes())
         data = target.read_bytes()
     except (OSError, ValueError):
         return None
     digest = hashlib.sha256(data).hexdigest()
     return (len(data), digest) if stamp == {"inputs": inputs, "sha256": digest} else None
-
-
-def _write(target: Path, data: bytes) -> None:
-    """Write a whole file or leave the old one."""
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(data)
-        temporary.replace(target)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        details = {"path": str(target), "errno": error.errno}
-        raise StorageError(f"{target} cannot be written: {error.strerror}", details=details) from error

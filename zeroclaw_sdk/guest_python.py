@@ -8,28 +8,33 @@ from __future__ import annotations
 import sys
 from typing import Final
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 VERSION: Final = (3, 14)
 
-STDLIB_MODULES: Final = sys.stdlib_module_names | frozenset(
+STDLIB_MODULES: Final = sys.stdlib_module_names | _words(
     """
     _android_support _apple_support _ast_unparse _colorize _hmac _interpchannels _interpqueues
     _interpreters _ios_support _opcode_metadata _py_warnings _pydatetime _pylong _pyrepl
     _remote_debugging _sha2 _suggestions _sysconfig _types _wmi _zstd annotationlib compression
-    """.split()
+    """
 )
 """Top-level names of the standard library: those of this machine's Python, and those that only the newer one has."""
 
-MISSING_MODULES: Final = frozenset(
+MISSING_MODULES: Final = _words(
     """
     _bz2 _ctypes _curses _curses_panel _dbm _gdbm _hashlib _interpchannels _interpqueues
     _interpreters _lzma _multiprocessing _overlapped _posixshmem _posixsubprocess _remote_debugging
     _scproxy _ssl _tkinter _uuid _winapi _wmi _zstd bz2 ctypes curses fcntl grp lzma mmap msvcrt nt
     pty pwd readline resource ssl syslog termios tkinter tty turtle winreg winsound
-    """.split()
+    """
 )
 """Modules of the standard library that cannot be imported inside a component."""
 
-PRESENT_MODULES: Final = frozenset(
+PRESENT_MODULES: Final = _words(
     """
     __future__ _abc _ast _codecs _collections _collections_abc _colorize _contextvars
     _frozen_importlib _frozen_importlib_external _functools _imp _io _json _opcode _opcode_metadata
@@ -47,6 +52,6 @@ PRESENT_MODULES: Final = frozenset(
     zeroclaw_sdk.guest.docs zeroclaw_sdk.guest.exports zeroclaw_sdk.guest.faults
     zeroclaw_sdk.guest.host zeroclaw_sdk.guest.log zeroclaw_sdk.guest.secrets
     zeroclaw_sdk.guest.shapes zeroclaw_sdk.guest.tool zeroclaw_sdk.guest.wit zipimport
-    """.split()
+    """
 )
 """Modules that every Python plugin has loaded by the time it is built: what the interpreter and this SDK import."""

@@ -19,24 +19,20 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
-    PublicFormat,
     load_der_private_key,
     load_pem_private_key,
 )
 
-from zeroclaw_host.errors import Remedy, RemedyAction, StorageError
+from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.package.signature import publisher_key
 from zeroclaw_sdk.errors import KeyFileError, KeyFileExists, PassphraseRefused
+from zeroclaw_sdk.files import storage_error
 
 KEY_FILE_LIMIT: Final = 64 * 1024
 """Bytes. A key file is a few hundred; anything larger is another file."""
 
 AskPassphrase = Callable[[], bytes]
 """Called only when a key turns out to be protected."""
-
-
-def public_hex(key: Ed25519PrivateKey) -> str:
-    """The public half as a manifest and a host's list of trusted keys write it."""
-    return key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
 
 
 def generate_key(path: Path, *, passphrase: bytes | None = None) -> str:
@@ -55,7 +51,7 @@ def generate_key(path: Path, *, passphrase: bytes | None = None) -> str:
     except FileExistsError as error:
         raise KeyFileExists(f"{path} exists; a key is never replaced", details={"path": str(path)}) from error
     except OSError as error:
-        raise _storage(path, error, "written") from error
+        raise storage_error(path, "written", error) from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), 0o600)  # whatever the umask took away or the directory's defaults added
@@ -64,8 +60,8 @@ def generate_key(path: Path, *, passphrase: bytes | None = None) -> str:
             os.fsync(file.fileno())
     except OSError as error:
         path.unlink(missing_ok=True)
-        raise _storage(path, error, "written") from error
-    return public_hex(key)
+        raise storage_error(path, "written", error) from error
+    return publisher_key(key)
 
 
 def load_key(path: Path, ask: AskPassphrase | None = None) -> Ed25519PrivateKey:
@@ -109,7 +105,7 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         if path.is_symlink():
             raise KeyFileError(f"{path} is a symbolic link", details={"path": str(path)}) from error
-        raise _storage(path, error, "read") from error
+        raise storage_error(path, "read", error) from error
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -136,9 +132,3 @@ def _parse(path: Path, data: bytes, passphrase: bytes | None) -> Ed25519PrivateK
     if not isinstance(key, Ed25519PrivateKey):
         raise KeyFileError(f"{path} holds a key that is not Ed25519", details={"path": str(path)})
     return key
-
-
-def _storage(path: Path, error: OSError, what: str) -> StorageError:
-    return StorageError(
-        f"{path} cannot be {what}: {error.strerror}", details={"path": str(path), "errno": error.errno}
-    )

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from zeroclaw_host.errors import Remedy, RemedyAction, StorageError
-from zeroclaw_host.package.manifest import Manifest, parse_manifest
+from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.package.manifest import MANIFEST_NAME, Manifest, parse_manifest
 from zeroclaw_sdk.errors import ProjectInvalid
+from zeroclaw_sdk.files import read_file
 
-MANIFEST: Final = "manifest.toml"
 ENTRY_MODULE: Final = "app"
 """The author's main module."""
 
@@ -31,18 +31,26 @@ class Project:
         :raises ManifestError: it breaks a rule.
         :raises StorageError: it cannot be read.
         """
-        path = directory / MANIFEST
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError as error:
+        path = directory / MANIFEST_NAME
+        if not path.exists():
             raise ProjectInvalid(
-                f"there is no {MANIFEST} in {directory}",
+                f"there is no {MANIFEST_NAME} in {directory}",
                 remedy=Remedy(RemedyAction.RUN_HELP, {"command": "new"}),
-            ) from error
-        except OSError as error:
-            details = {"path": str(path), "errno": error.errno}
-            raise StorageError(f"{path} cannot be read: {error.strerror}", details=details) from error
+            )
+        data = read_file(path)
         return cls(directory, parse_manifest(data, path=str(path)), data)
+
+    def require_built(self) -> None:
+        """Make sure that the component is there, if the package has one.
+
+        :raises ProjectInvalid: it is not built yet.
+        """
+        if self.manifest.wasm_path is not None and not self.component_path.exists():
+            raise ProjectInvalid(
+                f"{self.component_path} is not built yet",
+                remedy=Remedy(RemedyAction.REBUILD_PLUGIN),
+                details={"path": str(self.component_path)},
+            )
 
     @property
     def component_path(self) -> Path:

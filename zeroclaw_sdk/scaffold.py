@@ -11,10 +11,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
-from zeroclaw_host.errors import StorageError
-from zeroclaw_host.package.manifest import parse_manifest
+from zeroclaw_host.package.manifest import MANIFEST_NAME, parse_manifest
 from zeroclaw_sdk.errors import ScaffoldConflict
-from zeroclaw_sdk.project import MANIFEST
+from zeroclaw_sdk.files import storage_error
 
 TEMPLATES: Final = ("tool",)
 """Kinds of plugin that can be started from a template."""
@@ -39,7 +38,7 @@ def new_plugin(kind: str, name: str, parent: Path) -> Path:
         for path, text in _read(files("zeroclaw_sdk").joinpath("templates", kind), "").items()
     }
     target = parent / name
-    parse_manifest(contents[MANIFEST].encode(), path=str(target / MANIFEST))
+    parse_manifest(contents[MANIFEST_NAME].encode(), path=str(target / MANIFEST_NAME))
     if target.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
         raise ScaffoldConflict(
             f"{target} exists and is not an empty directory", details={"path": str(target)}
@@ -55,8 +54,7 @@ def new_plugin(kind: str, name: str, parent: Path) -> Path:
             shutil.copymode(parent, staged)
             staged.rename(target)  # onto nothing or onto an empty directory
     except OSError as error:
-        details = {"path": str(target), "errno": error.errno}
-        raise StorageError(f"{target} cannot be written: {error.strerror}", details=details) from error
+        raise storage_error(target, "written", error) from error
     return target
 
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from zeroclaw_sdk.guest.host import LogEvent, SecretError
 
-
 _U64_MAX: Final = 2**64 - 1
 
 

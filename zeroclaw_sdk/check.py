@@ -1,0 +1,50 @@
+"""Whether a host would accept and load a plugin: the host's own checks, run on the author's machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from zeroclaw_host.package.admission import AdmittedPackage, admit
+from zeroclaw_host.package.config_schema import ConfigProperty
+from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
+from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.sandbox import Sandbox
+from zeroclaw_host.worlds.loading import LoadVerdict, check_load
+from zeroclaw_sdk.signing import open_package
+
+UNSIGNED_ALLOWED = SignaturePolicy(SignatureMode.DISABLED, frozenset())
+"""The policy of a host that checks no signatures: how an author works before signing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a host says about a package."""
+
+    package: AdmittedPackage
+    verdict: LoadVerdict
+    config: tuple[ConfigProperty, ...]
+
+
+def check(
+    source: Path,
+    sandbox: Sandbox,
+    *,
+    policy: SignaturePolicy = UNSIGNED_ALLOWED,
+    limits: Limits | None = None,
+) -> CheckReport:
+    """Admit a project or an archive and instantiate its component once, exactly as an install would.
+
+    :raises PackageError: admission refused it.
+    :raises StorageError: it cannot be read.
+    """
+    package = admit(open_package(source), policy)
+    verdict = check_load(sandbox, package, limits or Limits())
+    return CheckReport(package, verdict, config_properties(package))
+
+
+def config_properties(package: AdmittedPackage) -> tuple[ConfigProperty, ...]:
+    """The configuration a package declares, required properties first."""
+    schema = package.config_schema
+    found = () if schema is None else schema.properties.values()
+    return tuple(sorted(found, key=lambda each: (not each.required, each.name)))

@@ -1,0 +1,116 @@
+"""What both commands share: ending with an error, remedies in words, tables, JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, cast
+
+import click
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
+from zeroclaw_host.quoting import Word, line
+
+INTERRUPTED = 130
+"""The exit status shells give a command that Ctrl-C ended."""
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(highlight=False, soft_wrap=True, stderr=True)
+
+
+def run_app(app: typer.Typer, program: str) -> int:
+    """Run a typer application; an error of the host becomes words and an exit status."""
+    command = typer.main.get_command(app)
+    try:
+        status: object = command.main(prog_name=program, standalone_mode=False)
+    except ZeroclawError as error:
+        print_error(error)
+        return error.kind.value
+    except click.ClickException as error:
+        error.show()
+        return Kind.USAGE.value
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has gone; so may this command. The descriptor must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status if isinstance(status, int) else 0
+
+
+def print_error(error: ZeroclawError) -> None:
+    """An error on standard error: what happened, why, what to do."""
+    err.print(Text.assemble(("error: ", "bold red"), _printable(error.message)))
+    for cause in error.causes():
+        if cause not in error.message:
+            err.print(Text(_indented(_printable(cause), "  because: "), style="dim"))
+    if error.remedy is not None and (words := remedy_words(error.remedy)):
+        err.print(Text.assemble(("  try: ", "bold"), words))
+
+
+def print_json(value: object) -> None:
+    """A value as JSON on standard output, for programs."""
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
+
+
+def plain(value: object) -> object:
+    """Dataclasses, paths, enums and bytes in their JSON form."""
+    match value:
+        case Enum():
+            return value.value
+        case Path():
+            return str(value)
+        case bytes():
+            return value.hex()
+        case ZeroclawError():
+            return {"code": value.code, "message": value.message, "causes": list(value.causes())}
+        case Mapping():
+            return {str(key): plain(each) for key, each in cast("Mapping[Any, object]", value).items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain(each) for each in cast("list[object]", list(cast(Any, value)))]
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        case _:
+            return value
+
+
+def remedy_words(remedy: Remedy) -> str | None:
+    """What a person types or does; None for what only an operator's command can do."""
+    render = _REMEDIES.get(remedy.action)
+    return None if render is None else render(remedy.arguments)
+
+
+def _edit(arguments: Mapping[str, str]) -> str:
+    place = ":".join(arguments[key] for key in ("path", "line", "column") if key in arguments)
+    return f"mend {_printable(place)}"
+
+
+_REMEDIES: Mapping[RemedyAction, Callable[[Mapping[str, str]], str]] = {
+    RemedyAction.REBUILD_PLUGIN: lambda _: "zeroclaw-plugin build",
+    RemedyAction.SIGN_PLUGIN: lambda _: "zeroclaw-plugin sign --key KEYFILE",
+    RemedyAction.SET_CONFIG: lambda a: f"--config {a['path'].rpartition('.')[2]}=VALUE",
+    RemedyAction.ADD_TRUSTED_KEY: lambda a: f"trust the key {a.get('key', '')}".rstrip(),
+    RemedyAction.EDIT_FILE: _edit,
+    RemedyAction.FREE_SPACE: lambda a: f"make room on the file system of {a['path']}",
+    RemedyAction.MAKE_DIRECTORY: lambda a: line("mkdir", Word("-p"), Word("-m"), Word("700"), a["path"]),
+    RemedyAction.RESTRICT_FILE: lambda a: line("chmod", Word("600"), a["path"]),
+    RemedyAction.INSTALL_EXTRA: lambda a: line("pip", Word("install"), a["extra"]),
+    RemedyAction.RUN_HELP: lambda a: f"zeroclaw-plugin {a['command']} --help",
+}
+
+
+def _printable(text: str) -> str:
+    """Text from files and plugins, with what could steer a terminal made visible."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def _indented(text: str, first: str) -> str:
+    return first + text.replace("\n", "\n" + " " * len(first))

@@ -1,0 +1,332 @@
+"""``zeroclaw-plugin``: writing, building, trying, signing and packing a plugin."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from zeroclaw_host.errors import Kind, UsageError
+from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy, publisher_key
+from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.sandbox import Sandbox
+from zeroclaw_sdk.build import build as build_project
+from zeroclaw_sdk.check import UNSIGNED_ALLOWED, CheckReport
+from zeroclaw_sdk.check import check as check_package
+from zeroclaw_sdk.cli.output import err, out, print_error, print_json, remedy_words, run_app
+from zeroclaw_sdk.imports import Finding, Severity
+from zeroclaw_sdk.keys import generate_key, load_key, read_passphrase
+from zeroclaw_sdk.pack import pack as pack_project
+from zeroclaw_sdk.project import Project
+from zeroclaw_sdk.run import RunReport, parse_arguments, parse_setting, read_config_file
+from zeroclaw_sdk.run import run as run_package
+from zeroclaw_sdk.scaffold import new_plugin
+from zeroclaw_sdk.signing import sign as sign_project
+from zeroclaw_sdk.signing import verify as verify_package
+
+app = typer.Typer(
+    name="zeroclaw-plugin",
+    help="Write, build, try, sign and pack a ZeroClaw plugin in Python.\n\n"
+    "Begin with: zeroclaw-plugin new tool hello && cd hello && zeroclaw-plugin build && "
+    'zeroclaw-plugin check && zeroclaw-plugin run \'{"name": "Ada"}\'',
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Directory = Annotated[Path, typer.Argument(help="The plugin's directory; the current one when left out.")]
+Source = Annotated[Path, typer.Argument(help="A plugin's directory or a package archive.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
+PassphraseFile = Annotated[
+    Path | None, typer.Option(help="Read the key's passphrase from this file (mode 0600) instead of asking.")
+]
+HERE = Path()
+
+
+class Kinds(StrEnum):
+    """What ``new`` can make."""
+
+    TOOL = "tool"
+
+
+@app.command()
+def new(
+    kind: Annotated[Kinds, typer.Argument(help="What the plugin is to be.")],
+    name: Annotated[str, typer.Argument(help="Its package name: a-z, 0-9, '.', '_' and '-'.")],
+    directory: Annotated[Path, typer.Option(help="Where the plugin's own directory is made.")] = HERE,
+) -> None:
+    """Start a new plugin from a template, in a directory of its name."""
+    target = new_plugin(kind.value, name, directory)
+    out.print(f"made {escape(str(target))}")
+    out.print(f"next: cd {escape(str(target))} && zeroclaw-plugin build")
+
+
+@app.command()
+def build(
+    directory: Directory = HERE,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse imports that would only fail when they are reached.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Build even when nothing changed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Build the component: your Python files, what they import, and the interpreter, in one file.
+
+    A component has no files to import from later. Imports inside functions and compiled extension modules cannot work
+    in it; both are reported with file and line.
+    """
+    with err.status("building") as status:
+        report = build_project(
+            Project.open(directory), strict=strict, force=force, progress=lambda step: status.update(step)
+        )
+    if as_json:
+        print_json(report)
+        return
+    print_findings(report.findings)
+    word = f"built in {report.seconds:.1f} s" if report.fresh else "unchanged"
+    out.print(f"{escape(str(report.component))}  {report.size / 1e6:.1f} MB  {word}")
+    out.print(f"sha256 {report.sha256}")
+
+
+def print_findings(findings: tuple[Finding, ...]) -> None:
+    """Imports that cannot work, one a line, on standard error."""
+    for each in findings:
+        style = "red" if each.severity is Severity.ERROR else "yellow"
+        via = f" (imported by way of {each.via})" if each.via else ""
+        text = f"{each.file}:{each.line}: {each.problem.value} import of {each.module}: {each.message}{via}"
+        err.print(f"[{style}]{each.severity.value}[/{style}] {escape(text)}")
+
+
+@app.command()
+def check(
+    source: Source = HERE,
+    trusted_key: Annotated[
+        list[str] | None,
+        typer.Option(help="Check as a strict host that trusts this public key. May be given more than once."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say whether a host would accept and load the plugin, by the checks a host runs.
+
+    Without --trusted-key the signature is not asked for.
+    """
+    policy = (
+        SignaturePolicy(SignatureMode.STRICT, frozenset(trusted_key)) if trusted_key else UNSIGNED_ALLOWED
+    )
+    with Sandbox(cache_directory()) as room, err.status("compiling and loading the component"):
+        report = check_package(source, room, policy=policy)
+    if as_json:
+        print_json(_check_data(report))
+    else:
+        _print_check(report)
+    if report.verdict.applicable and not report.verdict.loads:
+        raise typer.Exit((report.verdict.error.kind if report.verdict.error else Kind.INVALID).value)
+
+
+def _check_data(report: CheckReport) -> dict[str, object]:
+    manifest = report.package.manifest
+    return {
+        "name": manifest.name,
+        "version": manifest.version,
+        "capabilities": manifest.capabilities,
+        "permissions": manifest.permissions,
+        "component_sha256": report.package.component_sha256,
+        "signature": report.package.signature.status,
+        "loads": report.verdict.loads,
+        "applicable": report.verdict.applicable,
+        "causes": report.verdict.causes,
+        "config": report.config,
+    }
+
+
+def _print_check(report: CheckReport) -> None:
+    manifest, verdict = report.package.manifest, report.verdict
+    out.print(f"{escape(manifest.name)} {escape(manifest.version)}")
+    out.print(f"capabilities  {', '.join(each.value for each in manifest.capabilities)}")
+    out.print(f"permissions   {', '.join(each.value for each in manifest.permissions) or 'none'}")
+    out.print(f"signature     {report.package.signature.status.value}")
+    if report.config:
+        table = Table("property", "type", "required", "secret", "meaning", box=None, pad_edge=False)
+        for each in report.config:
+            yes = ("yes" if each.required else "", "yes" if each.secret else "")
+            table.add_row(escape(each.name), escape(each.type.value), *yes, escape(each.description or ""))
+        out.print("configuration")
+        out.print(table)
+    if not verdict.applicable:
+        out.print("load          not applicable: the package holds no code")
+    elif verdict.loads:
+        out.print("load          [green]ok[/green]")
+    else:
+        out.print("load          [red]fails[/red]")
+        for cause in verdict.causes:
+            out.print(f"  {escape(cause)}")
+        if verdict.error and verdict.error.remedy and (words := remedy_words(verdict.error.remedy)):
+            out.print(f"  try: {escape(words)}")
+
+
+@app.command()
+def run(
+    arguments: Annotated[str, typer.Argument(help="The arguments: a JSON object.")] = "{}",
+    directory: Annotated[Path, typer.Option(help="The plugin's directory, or a package archive.")] = HERE,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(help="key=value: one configuration value, JSON unless it is a text. May be repeated."),
+    ] = None,
+    config_file: Annotated[
+        Path | None, typer.Option(help="Configuration values from a TOML or .json file.")
+    ] = None,
+    timeout_ms: Annotated[int, typer.Option(help="Wall-clock limit of the call.")] = Limits().call_timeout_ms,
+    fuel: Annotated[int, typer.Option(help="Limit of the guest's work in the call.")] = Limits().call_fuel,
+    as_json: Json = False,
+) -> None:
+    """Call the built plugin once, in the sandbox a host runs it in.
+
+    The output goes to standard output; log records and figures to standard error.
+    """
+    values = read_config_file(config_file) if config_file else {}
+    values |= dict(map(parse_setting, config or []))
+    parsed = parse_arguments(arguments)
+    limits = Limits(call_timeout_ms=timeout_ms, call_fuel=fuel)
+    with Sandbox(cache_directory()) as room:
+        with err.status("compiling and loading the component"):
+            package = check_package(directory, room, limits=limits).package
+        report = run_package(package, parsed, room, config=values, limits=limits)
+    if as_json:
+        print_json(report)
+    else:
+        _print_run(report)
+    if report.error is not None:
+        raise typer.Exit(report.error.kind.value)
+    if report.result is not None and not report.result.success:
+        raise typer.Exit(Kind.PLUGIN.value)
+
+
+def _print_run(report: RunReport) -> None:
+    for record in report.logs:
+        raw = f"  {record.raw}" if record.raw else ""
+        origin = record.function or record.source
+        err.print(f"[dim]{record.level:5} {escape(origin)}: {escape(record.message)}{escape(raw)}[/dim]")
+    if report.error is not None:
+        print_error(report.error)
+    elif report.result is not None:
+        if report.result.output:
+            print(report.result.output)
+        if not report.result.success:
+            err.print(f"[red]the tool failed:[/red] {escape(report.result.error or '')}")
+    err.print(f"[dim]{report.milliseconds:.0f} ms[/dim]")
+
+
+@app.command()
+def keygen(
+    path: Annotated[Path, typer.Argument(help="The key file to make.")],
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Ask for a passphrase to protect the key.")
+    ] = False,
+    passphrase_file: PassphraseFile = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="Make nothing; print the public key of this file.")
+    ] = False,
+) -> None:
+    """Make a publisher's key (Ed25519, PKCS#8, PEM, mode 0600) and print the public key that hosts trust."""
+    if show:
+        print(publisher_key(load_key(path, _asking(path, passphrase_file))))
+        return
+    secret: bytes | None = None
+    if passphrase_file is not None:
+        secret = read_passphrase(passphrase_file)
+    elif passphrase:
+        secret = str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)).encode()
+    public = generate_key(path, passphrase=secret)
+    out.print(f"made {escape(str(path))}; keep it to yourself")
+    out.print(f"public key {public}")
+
+
+def _asking(path: Path, passphrase_file: Path | None) -> Callable[[], bytes]:
+    def ask() -> bytes:
+        if passphrase_file is not None:
+            return read_passphrase(passphrase_file)
+        return str(typer.prompt(f"Passphrase of {path}", hide_input=True, err=True)).encode()
+
+    return ask
+
+
+@app.command()
+def sign(
+    directory: Directory = HERE,
+    key: Annotated[Path | None, typer.Option(help="The publisher's private key, PEM or DER.")] = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Sign the manifest, and through it the component: writes wasm_sha256, publisher_key and signature."""
+    if key is None:
+        raise UsageError("name the private key with --key; zeroclaw-plugin keygen makes one")
+    report = sign_project(Project.open(directory), load_key(key, _asking(key, passphrase_file)))
+    if as_json:
+        print_json(report)
+        return
+    out.print(f"signed {escape(str(report.manifest))}")
+    out.print(f"public key {report.publisher_key}")
+
+
+@app.command()
+def verify(
+    source: Source = HERE,
+    trusted_key: Annotated[
+        list[str] | None, typer.Option(help="A public key to trust. May be repeated.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check signature and digests as a strict host does; nothing is compiled.
+
+    Without --trusted-key the package's own key is taken: the signature is then good or not, whoever made it.
+    """
+    package = verify_package(source, frozenset(trusted_key) if trusted_key else None)
+    if as_json:
+        print_json(
+            {
+                "name": package.manifest.name,
+                "version": package.manifest.version,
+                "signature": package.signature,
+            }
+        )
+        return
+    out.print(f"{escape(package.manifest.name)} {escape(package.manifest.version)}: the signature is good")
+    out.print(
+        f"publisher key {package.signature.publisher_key}{'' if trusted_key else ' (not compared with anything)'}"
+    )
+
+
+@app.command()
+def pack(
+    directory: Directory = HERE,
+    output: Annotated[
+        Path | None, typer.Option(help="The archive; dist/NAME-VERSION.zip when left out.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the package archive: manifest, component and skills, the same bytes each time."""
+    report = pack_project(Project.open(directory), output)
+    if as_json:
+        print_json({"archive": report.archive, "size": report.size, "sha256": report.sha256})
+        return
+    out.print(f"{escape(str(report.archive))}  {report.size / 1e6:.1f} MB")
+    out.print(f"sha256 {report.sha256}")
+
+
+def cache_directory() -> Path:
+    """Where compiled components are kept: ``ZEROCLAW_CACHE_DIR``, else ``zeroclaw`` in the user's cache directory."""
+    if named := os.environ.get("ZEROCLAW_CACHE_DIR"):
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(base) / "zeroclaw"
+
+
+def main() -> int:
+    """Run the command; the exit status."""
+    return run_app(app, "zeroclaw-plugin")
