@@ -9,6 +9,7 @@ out (forged, damaged, from another release or processor) is discarded and compil
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import hmac
 import mmap
@@ -42,6 +43,7 @@ _SUFFIX: Final = ".artifact"
 _DIGEST_BYTES: Final = 32
 _DOMAIN: Final = b"zeroclaw.component-cache.v1\0"
 _PARTIAL: Final = ".partial"
+_LOCK: Final = ".lock"
 _ABANDONED_SECONDS: Final = 3600
 """Far longer than any compilation may take."""
 _MEMO_SIZE: Final = 32
@@ -86,7 +88,8 @@ class ComponentCache:
             if found is None:
                 found = self._from_disk(digest)
             if found is None:
-                found = self._compile(component, digest, progress)
+                with self._across_processes(digest):
+                    found = self._from_disk(digest) or self._compile(component, digest, progress)
             self._remember(digest, found)
             return found
 
@@ -107,6 +110,18 @@ class ComponentCache:
             lock = self._loading.setdefault(digest, threading.Lock())
         with lock:
             yield
+
+    @contextmanager
+    def _across_processes(self, digest: str) -> Generator[None]:
+        """The same among processes. The lock saves work, no more: without it both would compile, and either file is good."""
+        path = self.directory / f".{digest[:16]}{_LOCK}"
+        with _storage(self.directory):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _remembered(self, digest: str) -> Component | None:
         with self._lock:
@@ -227,7 +242,7 @@ def _own_directory(directory: Path) -> None:
 
 def _sweep(directory: Path) -> None:
     """Remove what processes that were killed left half-written."""
-    for path in directory.glob(f".*{_PARTIAL}"):
+    for path in (*directory.glob(f".*{_PARTIAL}"), *directory.glob(f".*{_LOCK}")):
         with suppress(OSError):
             if time.time() - path.lstat().st_mtime > _ABANDONED_SECONDS:
                 path.unlink()

@@ -19,8 +19,8 @@ from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.linker import LinkedComponent
 from zeroclaw_host.sandbox.resources import ResourceTable
 
-MAX_MEMORIES: Final = 4
-"""Linear memories of one store. wasmtime bounds the size of each alone; their number bounds the sum."""
+MAX_MEMORIES: Final = 1
+"""Linear memories of one store. wasmtime bounds each by itself, so only with one is the operator's ceiling the sum."""
 
 MAX_TABLES: Final = 64
 """Tables of one store, bounded for the same reason."""

@@ -1,3 +1,4 @@
+# ruff: noqa: BLE001, PTH208
 """A guest that does, on request, each thing the host must survive. Runs inside the sandbox."""
 
 import json
@@ -7,7 +8,7 @@ import socket
 import sys
 import time
 
-from componentize_py_types import Err, Ok, Result, Some
+from componentize_py_types import Err
 from wit_world import exports
 from wit_world.exports.tool import ToolResult
 from wit_world.imports import logging, secrets, state

@@ -1,0 +1,280 @@
+"""Every way a guest can end is told apart, against the wasmtime at hand."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from zeroclaw_host.errors import (
+    ComponentInvalid,
+    DeadlineExceeded,
+    GuestTrap,
+    MemoryLimit,
+    OutOfFuel,
+    PluginUnavailable,
+)
+from zeroclaw_host.sandbox.fault import python_exception
+from zeroclaw_host.sandbox.frame import CallCancelled
+from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.values import Ok
+
+ENDLESS = "(loop $again (br $again)) unreachable"
+RECURSION = "(func $deeper (call $deeper))"
+
+
+@pytest.mark.req("PLG-017", "PLG-019")
+def test_a_guest_that_works_without_end_runs_out_of_fuel(embed, tool_core, surface, execute, new_frame):
+    frame = new_frame(Limits(call_fuel=100_000))
+    with pytest.raises(OutOfFuel) as caught:
+        execute(embed(tool_core(ENDLESS)), surface(), frame=frame)
+    assert caught.value.details["fuel_budget"] == 100_000
+
+
+@pytest.mark.req("PLG-018", "PLG-019")
+def test_a_guest_that_works_without_end_ends_at_its_deadline(embed, tool_core, surface, execute, new_frame):
+    frame = new_frame(Limits(call_fuel=10**15, call_timeout_ms=150))
+    component = embed(tool_core(ENDLESS))
+    execute(embed(tool_core()), surface())  # whatever loads once has loaded
+    started = time.monotonic()
+    with pytest.raises(DeadlineExceeded) as caught:
+        execute(component, surface(), frame=frame)
+    assert 0.15 <= time.monotonic() - started < 5
+    assert caught.value.details["timeout_ms"] == 150
+    assert caught.value.details["waited_for"] == ""
+    assert caught.value.details["guest_ms"] >= 150
+
+
+@pytest.mark.parametrize(
+    ("body", "extra", "word", "sentence"),
+    [
+        ("unreachable", "", "unreachable", "aborted"),
+        ("(call $deeper) unreachable", RECURSION, "stack-exhausted", "stack"),
+        ("(i32.load (i32.const -8))", "", "memory-out-of-bounds", "not its own"),
+        ("(i32.div_u (local.get 0) (i32.const 0))", "", "division-by-zero", "divided by zero"),
+        ("(i32.trunc_f32_s (f32.const nan))", "", "invalid-conversion-to-integer", "trapped"),
+    ],
+)
+def test_each_trap_has_its_word_and_a_backtrace(
+    body, extra, word, sentence, embed, tool_core, surface, execute
+):
+    with pytest.raises(GuestTrap, match=sentence) as caught:
+        execute(embed(tool_core(body, extra=extra)), surface())
+    assert caught.value.details["trap"] == word
+    assert caught.value.details["backtrace"]
+
+
+@pytest.mark.req("PLG-020", "PLG-022")
+@pytest.mark.parametrize(
+    ("limits", "core", "limit"),
+    [
+        (
+            Limits(max_memory_mb=1),
+            "(core module $m (memory 17)) (core instance (instantiate $m))",
+            "max_memory_mb",
+        ),
+        (
+            Limits(max_table_elements=10),
+            "(core module $m (table 11 funcref)) (core instance (instantiate $m))",
+            "max_table_elements",
+        ),
+        (
+            Limits(max_instances=2),
+            "(core module $m) " + "(core instance (instantiate $m))" * 3,
+            "max_instances",
+        ),
+        (Limits(), "(core module $m (memory 1)) " + "(core instance (instantiate $m))" * 2, "memories"),
+        (
+            Limits(max_instances=100),
+            "(core module $m (table 1 funcref)) " + "(core instance (instantiate $m))" * 65,
+            "tables",
+        ),
+    ],
+)
+def test_a_guest_that_wants_more_than_its_limits_does_not_start(limits, core, limit, wat, sandbox, new_frame):
+    with pytest.raises(MemoryLimit) as caught:
+        start(sandbox, wat(f"(component {core})"), new_frame(limits))
+    assert caught.value.details["limit"] == limit
+
+
+@pytest.mark.req("PLG-020")
+@pytest.mark.parametrize(
+    ("limits", "core"),
+    [
+        (Limits(max_memory_mb=1), "(core module $m (memory 16)) (core instance (instantiate $m))"),
+        (
+            Limits(max_table_elements=10),
+            "(core module $m (table 10 funcref)) (core instance (instantiate $m))",
+        ),
+        (Limits(max_instances=2), "(core module $m) " + "(core instance (instantiate $m))" * 2),
+    ],
+)
+def test_a_guest_that_wants_exactly_its_limits_starts(limits, core, wat, sandbox, new_frame):
+    start(sandbox, wat(f"(component {core})"), new_frame(limits))
+
+
+@pytest.mark.req("PLG-020")
+def test_growing_memory_past_the_ceiling_fails_inside_the_guest(
+    embed, tool_core, surface, execute, new_frame
+):
+    # -1 as a signed number is the only one below zero, so the test on the sign tells refusal from success.
+    body = """
+      (i32.store8 (i32.const 600) (i32.const 121))
+      (if (i32.lt_s (memory.grow (i32.const {pages})) (i32.const 0)) (then (i32.store8 (i32.const 600) (i32.const 110))))
+      (call $answer (i32.const 600) (i32.const 1))"""
+    for pages, grown in ((14, "y"), (15, "n")):
+        component = embed(tool_core(body.format(pages=pages)))
+        answer = execute(component, surface(), frame=new_frame(Limits(max_memory_mb=1)))
+        assert answer == Ok({"success": True, "output": grown, "error": None})
+
+
+@pytest.mark.req("PLG-022")
+def test_a_start_function_is_under_the_limits_too(wat, sandbox, new_frame):
+    component = wat(
+        "(component (core module $m (func $f (loop (br 0))) (start $f)) (core instance (instantiate $m)))"
+    )
+    with pytest.raises(OutOfFuel):
+        start(sandbox, component, new_frame(Limits(call_fuel=1000)))
+    with pytest.raises(DeadlineExceeded):
+        start(sandbox, component, new_frame(Limits(call_fuel=10**15, call_timeout_ms=50)))
+
+
+@pytest.mark.parametrize(
+    "core",
+    [
+        "(core module $m (memory 1 1 shared))",
+        "(core module $m (memory i64 1))",
+        "(core module $m (type (array i32)))",
+    ],
+)
+def test_what_could_slip_past_the_limits_is_not_compiled(core, wat, sandbox):
+    with pytest.raises(ComponentInvalid):
+        sandbox.cache.load(wat(f"(component {core})"))
+
+
+def test_a_store_that_trapped_is_never_entered_again(embed, tool_core, surface, sandbox, new_frame):
+    linked = sandbox.load(embed(tool_core("unreachable")), surface())
+    frame = new_frame()
+
+    def work() -> None:
+        with sandbox.guest(linked, frame) as guest:
+            with pytest.raises(GuestTrap):
+                guest.call(frame, "zeroclaw:plugin/tool", "execute", "{}")
+            assert not guest.alive
+            with pytest.raises(PluginUnavailable):
+                guest.call(frame, "zeroclaw:plugin/tool", "name")
+
+    sandbox.threads.run(frame, work)
+
+
+@pytest.mark.req("PLG-017")
+def test_each_call_of_one_guest_starts_with_a_full_budget(embed, tool_core, surface, sandbox, new_frame):
+    work_hard = """
+      (local $turn i32)
+      (loop $again
+        (local.set $turn (i32.add (local.get $turn) (i32.const 1)))
+        (br_if $again (i32.lt_u (local.get $turn) (i32.const 10000))))
+      (call $answer (local.get 0) (local.get 1))"""
+    linked = sandbox.load(embed(tool_core(work_hard)), surface())
+    measuring = new_frame()
+
+    def spent() -> int:
+        with sandbox.guest(linked, measuring) as guest:
+            guest.call(measuring, "zeroclaw:plugin/tool", "execute", "{}")
+            return measuring.limits.call_fuel - guest.fuel_left()
+
+    needed = sandbox.threads.run(measuring, spent)
+    frame = new_frame(Limits(call_fuel=needed * 10 // 6))
+
+    def twice() -> None:
+        with sandbox.guest(linked, frame) as guest:
+            for _ in range(2):
+                assert isinstance(guest.call(frame, "zeroclaw:plugin/tool", "execute", "{}"), Ok)
+
+    sandbox.threads.run(frame, twice)
+
+
+def test_cancelling_ends_a_busy_guest(embed, tool_core, surface, sandbox, new_frame):
+    frame = new_frame(Limits(call_fuel=10**15))
+    linked = sandbox.load(embed(tool_core(ENDLESS)), surface())
+
+    def work() -> object:
+        with sandbox.guest(linked, frame) as guest:
+            frame.cancel()
+            return guest.call(frame, "zeroclaw:plugin/tool", "execute", "{}")
+
+    with pytest.raises(CallCancelled):
+        sandbox.threads.run(frame, work)
+
+
+@pytest.mark.parametrize(("size", "passes"), [(2_796_000, True), (2_900_000, False)])
+def test_the_largest_list_a_guest_can_hand_over_at_once(
+    size, passes, embed, tool_core, surface, sandbox, execute
+):
+    from zeroclaw_host.sandbox.interface import HostFunction, interface
+
+    if sandbox.conversion.name == "stock" and passes:
+        pytest.skip("element by element this takes seconds")
+    state = interface(
+        "zeroclaw:plugin/state", HostFunction("put", lambda frame, key, value, expected: Ok(len(value)))
+    )
+    component = embed(
+        tool_core(
+            f"""(drop (memory.grow (i32.const 60)))
+            (call $put (i32.const 64) (i32.const 4) (i32.const 4096) (i32.const {size}) (i32.const 0) (i64.const 0) (i32.const 512))
+            (call $answer (local.get 0) (local.get 1))""",
+            imports='(import "zeroclaw:plugin/state@0.1.0" "put" (func $put (param i32 i32 i32 i32 i32 i64 i32)))',
+        )
+    )
+    if passes:
+        assert isinstance(execute(component, surface(state)), Ok)
+    else:
+        with pytest.raises(MemoryLimit) as caught:
+            execute(component, surface(state))
+        assert caught.value.details["limit"] == "list elements"
+
+
+def test_the_exception_a_python_guest_died_of_is_read_from_what_it_printed():
+    printed = (
+        "some output\n"
+        "Traceback (most recent call last):\n"
+        '  File "/0/app.py", line 3, in execute\n'
+        "app.Weather: it rains\nand pours\n"
+        "\nthread '<unnamed>' (1) panicked at runtime/src/lib.rs:1293:29:\n"
+        "Python function threw an unexpected exception\n"
+    )
+    found = python_exception(printed)
+    assert found is not None
+    assert (found.type, found.message) == ("app.Weather", "it rains\nand pours")
+    assert found.traceback.startswith("Traceback")
+    assert "panicked" not in found.traceback
+
+
+@pytest.mark.parametrize("text", ["", "no traceback", "Traceback (most recent call last):\n  File"])
+def test_no_exception_is_read_where_none_was_printed(text):
+    assert python_exception(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["MemoryError\n", "Traceback (most recent call last):\nobject type name: MemoryError\n"]
+)
+def test_an_interpreter_without_memory_is_understood(text):
+    found = python_exception(text)
+    assert found is not None
+    assert found.type == "MemoryError"
+
+
+def start(sandbox, component: bytes, frame) -> None:
+    """Instantiate a component that exports nothing."""
+    from zeroclaw_host.sandbox.linker import Surface
+
+    bare = Surface(
+        interfaces={},
+        native=frozenset(),
+        empty=frozenset(),
+        reasons={},
+        exports=(),
+        version_fits=lambda *_: True,
+    )
+    linked = sandbox.load(component, bare)
+    sandbox.threads.run(frame, lambda: sandbox.guest(linked, frame).close())
