@@ -50,9 +50,6 @@ from zeroclaw_host.errors import ZeroclawError
 _WRITE_BATCH_BYTES: Final = 64 * 1024
 """Small frames that wait together are written together, up to about this much."""
 
-_LINGER_STEP_SECONDS: Final = 0.02
-"""How often a lingering connection looks whether the peer has closed: its unread bytes must stay unread."""
-
 _INTERNAL_FAULT: Final = ErrorObject(
     INTERNAL, "the daemon failed at this call; its log says more", {"reason": "internal"}
 )
@@ -405,5 +402,4 @@ async def linger(transport: Transport, clock: Clock, seconds: float) -> None:
     """
     transport.end()
     with clock.move_on_after(seconds):
-        while not transport.abandoned():
-            await clock.sleep(_LINGER_STEP_SECONDS)
+        await transport.abandoned()

@@ -47,8 +47,8 @@ class Transport(Protocol):
         """Send nothing more; what was written still reaches the peer, and its bytes still arrive."""
         ...
 
-    def abandoned(self) -> bool:
-        """After :meth:`end`: whether the peer has closed its side too. Reads nothing."""
+    async def abandoned(self) -> None:
+        """After :meth:`end`: wait until the peer has closed its side too. Reads nothing."""
         ...
 
     def close(self) -> None:

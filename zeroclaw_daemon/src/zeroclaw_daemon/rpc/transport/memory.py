@@ -43,6 +43,10 @@ class _Pipe:
         self.notify()
         return count
 
+    async def deserted(self) -> None:
+        while not self.reader_closed:
+            await self._changed.wait()
+
     def notify(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
@@ -74,9 +78,9 @@ class MemoryTransport:
         self._outgoing.writer_ended = True
         self._outgoing.notify()
 
-    def abandoned(self) -> bool:
-        """Whether the other end was closed."""
-        return self._outgoing.reader_closed
+    async def abandoned(self) -> None:
+        """Wait until the other end is closed."""
+        await self._outgoing.deserted()
 
     def close(self) -> None:
         """End both directions; what was written before still reaches the other end."""

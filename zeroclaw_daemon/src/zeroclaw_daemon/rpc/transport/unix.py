@@ -30,6 +30,10 @@ _RETRY_SECONDS: Final = 0.01
 """Pause before another try to connect."""
 
 
+_LOOK_SECONDS: Final = 0.02
+"""How often a connection that has ended looks whether its peer has closed too."""
+
+
 class DaemonUnreachable(ZeroclawError):
     """Nothing listens where the daemon should. ``details`` holds ``path``."""
 
@@ -89,13 +93,13 @@ class UnixTransport:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
-    def abandoned(self) -> bool:
-        """Whether the peer closed its side, without reading what it sent."""
-        if self._socket.fileno() < 0:
-            return True
+    async def abandoned(self) -> None:
+        """Wait until the peer has closed its side, without reading what it sent."""
         poll = select.poll()
         poll.register(self._socket, 0)
-        return any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))
+        # An event loop waits for bytes, and unread ones would keep it awake: so look for the hang-up now and then.
+        while not poll.poll(0):  # noqa: ASYNC110
+            await anyio.sleep(_LOOK_SECONDS)
 
     def close(self) -> None:
         """Close the socket."""
