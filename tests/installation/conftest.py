@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,25 +54,78 @@ def _wasm_tools(*arguments: str | Path) -> None:
     subprocess.run([program, *arguments], check=True, capture_output=True)
 
 
+BuildComponent = Callable[..., bytes]
+
+
 @pytest.fixture(scope="session")
-def echo_component(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def build_component(tmp_path_factory: pytest.TempPathFactory) -> BuildComponent:
+    """Build a component of the tool world from a core module.
+
+    ``contract`` edits the contract it is built against: by file, a text and what stands there instead.
+    """
+
+    def build(core: str, contract: Mapping[str, tuple[str, str]] | None = None) -> bytes:
+        folder = tmp_path_factory.mktemp("component")
+        wit = folder / "wit"
+        shutil.copytree(Path(__file__).parents[2] / "wit" / "v0", wit)
+        for name, (old, new) in (contract or {}).items():
+            text = (wit / name).read_text() if (wit / name).exists() else ""
+            assert old in text
+            (wit / name).write_text(text.replace(old, new, 1) if old else new)
+        (folder / "core.wat").write_text(core)
+        embedded = folder / "core.wasm"
+        _wasm_tools(
+            *("component", "embed", "--all-features", wit, "-w", "tool-plugin"),
+            folder / "core.wat",
+            "-o",
+            embedded,
+        )
+        _wasm_tools("component", "new", embedded, "-o", folder / "plugin.wasm")
+        return (folder / "plugin.wasm").read_bytes()
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def echo_component(build_component: BuildComponent) -> bytes:
     """A real component of the tool world."""
-    folder = tmp_path_factory.mktemp("echo")
-    (folder / "core.wat").write_text(ECHO)
-    wit = Path(__file__).parents[2] / "wit" / "v0"
-    _wasm_tools(
-        "component",
-        "embed",
-        "--all-features",
-        wit,
-        "-w",
-        "tool-plugin",
-        folder / "core.wat",
-        "-o",
-        folder / "core.wasm",
-    )
-    _wasm_tools("component", "new", folder / "core.wasm", "-o", folder / "plugin.wasm")
-    return (folder / "plugin.wasm").read_bytes()
+    return build_component(ECHO)
+
+
+@pytest.fixture(scope="session")
+def drifted_component(build_component: BuildComponent) -> Callable[[str], bytes]:
+    """A component built against another contract than this host's, by what is different in it."""
+    gate = "@unstable(feature = plugins-wit-v0)"
+    secrets = '(import "zeroclaw:plugin/secrets@0.1.0" "get" (func (param i32 i32)))'
+    future = '(import "zeroclaw:plugin/clairvoyance@0.1.0" "ping" (func))'
+    no_info = "\n".join(line for line in ECHO.splitlines() if "plugin-info" not in line)
+
+    def build(drift: str) -> bytes:
+        match drift:
+            case "an import this host does not know":
+                return build_component(
+                    ECHO.replace("(module", f"(module {future}", 1),
+                    {
+                        "clairvoyance.wit": (
+                            "",
+                            f"package zeroclaw:plugin@0.1.0;\n{gate}\ninterface clairvoyance {{ {gate} ping: func(); }}",
+                        ),
+                        "worlds.wit": ("import logging;", f"import logging; {gate} import clairvoyance;"),
+                    },
+                )
+            case "an import with another parameter type":
+                return build_component(
+                    ECHO.replace("(module", f"(module {secrets}", 1),
+                    {"secrets.wit": ("get: func(name: string)", "get: func(name: u32)")},
+                )
+            case "an export whose record lacks a field":
+                return build_component(ECHO, {"tool.wit": ("error: option<string>,", "")})
+            case "an export that is missing":
+                return build_component(no_info, {"worlds.wit": (f"{gate}\n    export plugin-info;", "")})
+            case _:
+                raise ValueError(drift)
+
+    return build
 
 
 @pytest.fixture(scope="session")

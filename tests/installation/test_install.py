@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from zeroclaw_host.errors import (
+    ComponentMismatch,
     ComponentMissing,
     ConfigSchemaError,
     DigestMismatch,
@@ -29,7 +32,7 @@ from zeroclaw_host.installation.pipeline import LoadCheck
 from zeroclaw_host.installation.rows import MemoryRowStore, RowChange, RowSeed
 from zeroclaw_host.installation.transaction import MoveUnsupported, NameOccupied
 from zeroclaw_host.package.reader import DirectoryReader
-from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
+from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy, publisher_key, sign_manifest
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.worlds.loading import check_load
@@ -113,6 +116,42 @@ def test_in_strict_mode_nothing_unsigned_is_installed_be_it_code_or_a_skill(
         with pytest.raises(SignatureRefused):
             run(plugins, source, STRICT)
     assert visible(plugins) == []
+
+
+@pytest.mark.req("PLG-350", "PLG-351", "PAINS-12")
+@pytest.mark.parametrize("mode", SignatureMode)
+@pytest.mark.parametrize("fault", ["none", "unsigned", "untrusted", "altered"])
+def test_install_and_discovery_agree_on_whose_signature_is_good_enough(
+    plugins: Path,
+    tmp_path: Path,
+    write_package: Write,
+    echo_component: bytes,
+    mode: SignatureMode,
+    fault: str,
+) -> None:
+    key = Ed25519PrivateKey.generate()
+    trusted = Ed25519PrivateKey.generate() if fault == "untrusted" else key
+    policy = SignaturePolicy.of(mode, [publisher_key(trusted)])
+    source = write_package(tmp_path / "source", declare_digest=True)
+    manifest = source.directory / "manifest.toml"
+    if fault != "unsigned":
+        manifest.write_bytes(sign_manifest(manifest.read_bytes(), private_key=key, component=echo_component))
+    if fault == "altered":
+        manifest.write_bytes(manifest.read_bytes().replace(b'"1.0.0"', b'"1.0.1"'))
+    by_hand = tmp_path / "by-hand"
+    shutil.copytree(source.directory, by_hand / "echo")
+
+    loads = fault == "none" or mode is not SignatureMode.STRICT
+    warned = fault != "none" and mode is SignatureMode.PERMISSIVE
+    if loads:
+        assert len(run(plugins, source, policy).notices) == warned
+    else:
+        with pytest.raises(SignatureRefused):
+            run(plugins, source, policy)
+    found = discover(by_hand, policy)
+    assert [len(package.notices) for package in found.packages] == ([warned] if loads else [])
+    assert [type(rejected.error) for rejected in found.rejected] == ([] if loads else [SignatureRefused])
+    assert visible(plugins) == (["echo"] if loads else [])
 
 
 @pytest.mark.req("PLG-351")
@@ -211,6 +250,33 @@ def test_a_component_that_does_not_load_here_is_not_installed(
     with pytest.raises(ZeroclawError) as caught:
         run(plugins, write_package(tmp_path / "source", component=component), load_check=load_check)
     assert caught.value.code in ("component_invalid", "component_mismatch")
+    assert visible(plugins) == []
+
+
+@pytest.mark.req("PLG-038")
+@pytest.mark.parametrize(
+    ("drift", "named"),
+    [
+        ("an import this host does not know", "clairvoyance"),
+        ("an import with another parameter type", "secrets"),
+        ("an export whose record lacks a field", "tool"),
+        ("an export that is missing", "plugin-info"),
+    ],
+)
+def test_a_component_built_against_another_contract_is_not_installed_and_is_told_to_be_rebuilt(
+    plugins: Path,
+    tmp_path: Path,
+    write_package: Write,
+    drifted_component: Callable[[str], bytes],
+    load_check: LoadCheck,
+    drift: str,
+    named: str,
+) -> None:
+    source = write_package(tmp_path / "source", component=drifted_component(drift))
+    with pytest.raises(ComponentMismatch, match=named) as caught:
+        run(plugins, source, load_check=load_check)
+    assert caught.value.remedy is not None
+    assert caught.value.remedy.action is RemedyAction.REBUILD_PLUGIN
     assert visible(plugins) == []
 
 

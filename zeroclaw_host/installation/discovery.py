@@ -7,6 +7,7 @@ kept is small, and :meth:`InstalledPackage.read` fetches the bytes when somebody
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,25 +115,24 @@ def discover(directory: Path, policy: SignaturePolicy, *, only: str | None = Non
     :returns: nothing found when the plugins directory does not exist.
     :raises StorageError: the plugins directory cannot be listed.
     """
-    named: dict[str, list[Path]] = {}
+    named: dict[str, list[_Candidate]] = {}
     rejected: list[Rejected] = []
     for path in _directories(directory):
         try:
-            manifest = parse_manifest(DirectoryReader(path).read_manifest(), path=str(path / MANIFEST_NAME))
+            found = _Candidate(path)
         except ZeroclawError as error:
             if only in (None, path.name):
                 rejected.append(Rejected(path, None, error))
             continue
-        if only in (None, manifest.name, path.name):
-            named.setdefault(manifest.name, []).append(path)
+        if only in (None, found.name, path.name):
+            named.setdefault(found.name, []).append(found)
     packages: list[InstalledPackage] = []
-    for name, paths in named.items():
-        for path in paths:
-            try:
-                _refuse_ambiguity(name, path, paths, policy)
-                packages.append(_installed(path, policy))
-            except ZeroclawError as error:
-                rejected.append(Rejected(path, name, error))
+    for candidate in itertools.chain.from_iterable(named.values()):
+        try:
+            _refuse_ambiguity(candidate, named[candidate.name], policy)
+            packages.append(_installed(candidate, policy))
+        except ZeroclawError as error:
+            rejected.append(Rejected(candidate.path, candidate.name, error))
     return Discovery(
         packages=tuple(sorted(packages, key=lambda package: package.name)),
         rejected=tuple(sorted(rejected, key=lambda entry: entry.directory)),
@@ -154,10 +154,36 @@ def _directories(directory: Path) -> list[Path]:
         raise storage_error(error, str(directory), "list the plugins directory") from error
 
 
-def _installed(path: Path, policy: SignaturePolicy) -> InstalledPackage:
-    package = admit(DirectoryReader(path), policy)
+class _Candidate:
+    """A directory whose manifest was read, once; a package's reader that goes on from there.
+
+    :raises ManifestError: there is no manifest to speak of.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._reader = DirectoryReader(path)
+        self._manifest = self._reader.read_manifest()
+        self.name = parse_manifest(self._manifest, path=str(path / MANIFEST_NAME)).name
+
+    @property
+    def origin(self) -> str:
+        return self._reader.origin
+
+    def read_manifest(self) -> bytes:
+        return self._manifest
+
+    def read_component(self, wasm_path: str) -> bytes:
+        return self._reader.read_component(wasm_path)
+
+    def read_skills(self) -> SkillTree:
+        return self._reader.read_skills()
+
+
+def _installed(candidate: _Candidate, policy: SignaturePolicy) -> InstalledPackage:
+    package = admit(candidate, policy)
     return InstalledPackage(
-        directory=path,
+        directory=candidate.path,
         manifest=package.manifest,
         manifest_bytes=package.manifest_bytes,
         component_sha256=package.component_sha256,
@@ -167,24 +193,27 @@ def _installed(path: Path, policy: SignaturePolicy) -> InstalledPackage:
     )
 
 
-def _refuse_ambiguity(name: str, path: Path, paths: list[Path], policy: SignaturePolicy) -> None:
+def _refuse_ambiguity(candidate: _Candidate, namesakes: list[_Candidate], policy: SignaturePolicy) -> None:
     """A name is ambiguous between the directories whose manifests are acceptable, whatever their components are like.
 
     So a copy that the signature policy refuses takes nobody's name away.
     """
-    others = [other for other in paths if other != path and _manifest_stands(other, policy)]
-    if others and _manifest_stands(path, policy):
+    others = [other.path for other in namesakes if other is not candidate and _manifest_stands(other, policy)]
+    if others and _manifest_stands(candidate, policy):
         listed = ", ".join(other.name for other in others)
         raise AmbiguousName(
-            f"{path} holds a package named {name}, and so does {listed}: none of them is loaded",
-            details={"name": name, "directories": [str(each) for each in sorted([path, *others])]},
+            f"{candidate.path} holds a package named {candidate.name}, and so does {listed}: none of them is loaded",
+            details={
+                "name": candidate.name,
+                "directories": [str(path) for path in sorted([candidate.path, *others])],
+            },
         )
 
 
-def _manifest_stands(path: Path, policy: SignaturePolicy) -> bool:
+def _manifest_stands(candidate: _Candidate, policy: SignaturePolicy) -> bool:
     """Whether admission gets as far as the component."""
     try:
-        admit(_UpToComponent(DirectoryReader(path)), policy)
+        admit(_UpToComponent(candidate), policy)
     except _ComponentReached:
         return True
     except ZeroclawError:

@@ -68,5 +68,9 @@ def _find(directory: Path, name: str, policy: SignaturePolicy) -> InstalledPacka
     for package in found.packages:
         if package.name == name:
             return package
-    missing = PluginNotFound(f"no package named {name} is installed in {directory}", details={"name": name})
-    raise missing from (found.rejected[0].error if found.rejected else None)
+    for rejected in found.rejected:
+        raise PluginNotFound(
+            f"{rejected.directory} holds no package that loads: {rejected.error.message}",
+            details={"name": name, "path": str(rejected.directory)},
+        ) from rejected.error
+    raise PluginNotFound(f"no package named {name} is installed in {directory}", details={"name": name})
