@@ -22,6 +22,7 @@ MAX_LABEL_LENGTH: Final = 63
 WILDCARD: Final = "*."
 _FORBIDDEN: Final = "/@?#\\"
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
+_WITH_PORT: Final = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]+):[^:]*")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
@@ -154,10 +155,11 @@ def _judge_ipv6(name: str) -> str | HostFault:
     try:
         address = ipaddress.IPv6Address(bare)
     except ValueError:
-        host = name.partition("]")[0].removeprefix("[") if name.startswith("[") else name.partition(":")[0]
-        port = name.startswith("[") or name.count(":") == 1
-        return HostFault.PORT if port and host else HostFault.ADDRESS_FORM
-    return bare if bare == _canonical_ipv6(address) else HostFault.ADDRESS_FORM
+        return HostFault.PORT if _WITH_PORT.fullmatch(name) else HostFault.ADDRESS_FORM
+    # A zone names an interface of one machine; no list of destinations can mean it.
+    if address.scope_id is not None or bare != _canonical_ipv6(address):
+        return HostFault.ADDRESS_FORM
+    return bare
 
 
 def _canonical_ipv6(address: ipaddress.IPv6Address) -> str:
