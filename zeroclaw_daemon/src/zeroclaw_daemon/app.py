@@ -29,6 +29,7 @@ from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.saving import DIRECTORY_MODE, make_private, storage_error
 from zeroclaw_daemon.config.source import ConfigSource
 from zeroclaw_daemon.daemon_log import DaemonLogHandler, GuestLog, LogFile
+from zeroclaw_daemon.leaves import unwrapped
 from zeroclaw_daemon.plugin_tools import PluginTools
 from zeroclaw_daemon.records import ATTRIBUTE, record
 from zeroclaw_daemon.rpc.limits import ServerLimits
@@ -51,7 +52,7 @@ def run(paths: Paths, env: Mapping[str, str]) -> None:
 
     :raises ZeroclawError: it cannot start: a configuration that cannot be used, an endpoint that cannot be had.
     """
-    with Daemon(paths, env) as daemon:
+    with Daemon(paths, env) as daemon, unwrapped():
         anyio.run(daemon.serve)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_daemon.leaves import unwrapped
 from zeroclaw_daemon.rpc import errors
 from zeroclaw_daemon.rpc.client import Client, connected
 from zeroclaw_daemon.rpc.errors import RemoteError
@@ -90,16 +91,12 @@ async def daemon(paths: Paths) -> AsyncGenerator[Client]:
     """
     transport = await connect(Path(paths.endpoint))
     try:
-        async with connected(transport) as client:
-            await client.initialize()
-            yield client
-    except* RemoteError as group:
-        raise as_daemon_error(_first(group)) from None
-
-
-def _first(group: BaseExceptionGroup[RemoteError]) -> RemoteError:
-    inner = group.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+        with unwrapped():
+            async with connected(transport) as client:
+                await client.initialize()
+                yield client
+    except RemoteError as error:
+        raise as_daemon_error(error) from None
 
 
 def _remedy(data: object) -> Remedy | None:

@@ -1,0 +1,266 @@
+"""Real commands, real daemons and real packages, each test in a home of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zeroclaw_daemon.cli import main
+from zeroclaw_host.contract import ungated_wit
+
+PROGRAM = str(Path(sys.executable).with_name("zeroclaw"))
+START_SECONDS = 60.0
+"""Far above what a start takes, so that only a daemon that hangs fails by it."""
+
+
+@dataclass
+class Home:
+    """A home directory and an environment in which nothing of this machine's own is set."""
+
+    path: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / ".zeroclaw" / "config.toml"
+
+    @property
+    def plugins(self) -> Path:
+        return self.path / ".zeroclaw" / "plugins"
+
+    @property
+    def data(self) -> Path:
+        return self.path / ".zeroclaw" / "data"
+
+    @property
+    def socket(self) -> Path:
+        return self.data / "daemon.sock"
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
+        return {**kept, "HOME": str(self.path), **self.env, **(extra or {})}
+
+    def configure(self, text: str) -> None:
+        self.config_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.config_file.write_text(text)
+
+    def log(self, data: Path | None = None) -> list[dict[str, Any]]:
+        text = ((data or self.data) / "logs" / "daemon.jsonl").read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    """A home with a short path: a socket's path has at most 107 bytes."""
+    path = Path(tempfile.mkdtemp(prefix="zc-"))
+    try:
+        yield Home(path)
+    finally:
+        shutil.rmtree(path)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command printed and how it ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture
+def zeroclaw(home: Home, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command of the program in this process, in the test's home."""
+
+    def run(*arguments: str, env: Mapping[str, str] | None = None) -> Outcome:
+        with monkeypatch.context() as patch:
+            for name in tuple(os.environ):
+                patch.delenv(name)
+            for name, value in home.environment(env).items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "argv", [PROGRAM, *arguments])
+            patch.chdir(home.path)
+            capfd.readouterr()
+            with pytest.raises(SystemExit) as ended:
+                main.run()
+            out, err = capfd.readouterr()
+        status = ended.value.code
+        return Outcome(status if isinstance(status, int) else int(status is not None), out, err)
+
+    return run
+
+
+@pytest.fixture
+def zeroclaw_process(home: Home) -> Command:
+    """Runs a command of the program as a process of its own."""
+
+    def run(*arguments: str, env: Mapping[str, str] | None = None) -> Outcome:
+        done = subprocess.run(
+            [PROGRAM, *arguments],
+            env=home.environment(env),
+            cwd=home.path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@dataclass
+class RunningDaemon:
+    """A daemon that has said it is ready."""
+
+    process: subprocess.Popen[str]
+    ready: str
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def ask(self, endpoint: Path, *requests: str) -> list[dict[str, Any]]:
+        """Send lines, say that no more will come, and read every answer."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.settimeout(START_SECONDS)
+            client.connect(str(endpoint))
+            client.sendall("".join(f"{request}\n" for request in requests).encode())
+            client.shutdown(socket.SHUT_WR)
+            with client.makefile("rb") as answers:
+                return [json.loads(line) for line in answers]
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """End it with a signal; its exit status and what it still said."""
+        self.process.send_signal(number)
+        _, err = self.process.communicate(timeout=START_SECONDS)
+        return self.process.returncode, self.ready + err
+
+
+StartDaemon = Callable[..., RunningDaemon]
+
+
+@pytest.fixture
+def start_daemon(home: Home) -> Iterator[StartDaemon]:
+    """Starts daemons, waits until each is ready, and ends them all."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(*options: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> RunningDaemon:
+        process = subprocess.Popen(
+            [PROGRAM, *options, "daemon"],
+            env=home.environment(env),
+            cwd=cwd or home.path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        processes.append(process)
+        return RunningDaemon(process, _until_ready(process))
+
+    try:
+        yield start
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+def _until_ready(process: subprocess.Popen[str]) -> str:
+    """Everything the daemon says up to the line that it serves."""
+    assert process.stderr is not None
+    said = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stderr, selectors.EVENT_READ)
+        while b" serves " not in said or not said.endswith(b"\n"):
+            assert selector.select(START_SECONDS), f"the daemon is not ready: {said.decode()}"
+            piece = os.read(process.stderr.fileno(), 65_536)
+            assert piece, f"the daemon ended with status {process.wait()}: {said.decode()}"
+            said += piece
+    return said.decode()
+
+
+@pytest.fixture(scope="session")
+def echo_component(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """``guest/echo.wat`` as a component: small enough to compile in no time."""
+    work = tmp_path_factory.mktemp("echo")
+    tool = str(Path(sys.executable).with_name("wasm-tools"))
+    source = Path(__file__).parent / "guest" / "echo.wat"
+    core, component = work / "core.wasm", work / "echo.wasm"
+    embed = [
+        tool,
+        "component",
+        "embed",
+        str(ungated_wit()),
+        "--world",
+        "tool-plugin",
+        str(source),
+        "-o",
+        str(core),
+    ]
+    subprocess.run(embed, check=True, timeout=60)
+    subprocess.run([tool, "component", "new", str(core), "-o", str(component)], check=True, timeout=60)
+    return component.read_bytes()
+
+
+PackageMaker = Callable[..., Path]
+
+
+@pytest.fixture
+def package(home: Home, echo_component: bytes) -> PackageMaker:
+    """Writes the source directory of a package; by default one whose tool loads."""
+
+    def write(
+        name: str = "wat-echo",
+        *,
+        version: str = "1.0.0",
+        description: str = "Gives back its arguments.",
+        capabilities: tuple[str, ...] = ("tool",),
+        more: str = "",
+        component: bytes | None = echo_component,
+    ) -> Path:
+        directory = home.path / "sources" / name
+        directory.mkdir(parents=True)
+        lines = [
+            f"name = {json.dumps(name)}",
+            f"version = {json.dumps(version)}",
+            f"description = {json.dumps(description)}",
+            f"capabilities = {json.dumps(list(capabilities))}",
+        ]
+        if component is not None:
+            lines.append('wasm_path = "echo.wasm"')
+            (directory / "echo.wasm").write_bytes(component)
+        (directory / "manifest.toml").write_text("\n".join([*lines, more]) + "\n")
+        return directory
+
+    return write
+
+
+@pytest.fixture
+def compile_cache(home: Home, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Compiled components are shared by all tests of this run, whatever their home."""
+    shared = tmp_path_factory.getbasetemp() / "compiled"
+    shared.mkdir(mode=0o700, exist_ok=True)
+    home.env["ZEROCLAW_CACHE_DIR"] = str(shared)

@@ -1,0 +1,33 @@
+"""Errors that come out of task groups.
+
+A task group wraps whatever its tasks raise, once for each group it passes. A person is told the error itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import cast
+
+from zeroclaw_host.errors import ZeroclawError
+
+
+@contextmanager
+def unwrapped() -> Generator[None]:
+    """Raise the first error of ours in place of the group that holds it. A group with any other error stays a group."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        leaves = list(_leaves(group))
+        first = leaves[0]
+        if isinstance(first, ZeroclawError) and all(isinstance(leaf, ZeroclawError) for leaf in leaves):
+            raise first from first.__cause__
+        raise
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(cast("BaseExceptionGroup[BaseException]", error))
+        else:
+            yield error
