@@ -32,6 +32,7 @@ lint: $(INSTALLED)
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python tools/contract.py --check
+	$(BIN)/python tools/reference.py --check
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
