@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -15,9 +16,10 @@ import pytest
 
 from zeroclaw_host.contract import ungated_wit
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
-from zeroclaw_host.package.admission import AdmittedPackage
-from zeroclaw_host.package.manifest import Manifest, Permission, parse_manifest
-from zeroclaw_host.package.signature import SignatureStatus, SignatureVerdict
+from zeroclaw_host.package.admission import AdmittedPackage, admit
+from zeroclaw_host.package.manifest import Manifest, Permission
+from zeroclaw_host.package.reader import SkillTree
+from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
 from zeroclaw_host.sandbox.sandbox import Sandbox
 
 _HERE = Path(__file__).parent
@@ -44,20 +46,25 @@ def probe_component(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     wit = _tool_world()
     key = hashlib.sha256("\0".join((source, wit, version("componentize-py"))).encode()).hexdigest()
     built = _CACHE / f"probe-{key[:32]}.wasm"
-    if not built.exists():
-        work = tmp_path_factory.mktemp("probe")
-        (work / "wit").mkdir()
-        (work / "wit" / "plugin.wit").write_text(wit, encoding="utf-8")
-        (work / "probe.py").write_text(source, encoding="utf-8")
-        tool = Path(sys.executable).with_name("componentize-py")
-        command = [str(tool), "-d", "wit", "-w", "tool-plugin", "componentize", "probe", "-o", "probe.wasm"]
-        done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        _CACHE.mkdir(parents=True, exist_ok=True)
-        beside = built.with_suffix(f".{os.getpid()}")
-        shutil.copyfile(work / "probe.wasm", beside)
-        beside.replace(built)
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with (_CACHE / "probe.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker builds, the others wait
+        if not built.exists():
+            _build(tmp_path_factory.mktemp("probe"), source, wit, built)
     return built.read_bytes()
+
+
+def _build(work: Path, source: str, wit: str, built: Path) -> None:
+    (work / "wit").mkdir()
+    (work / "wit" / "plugin.wit").write_text(wit, encoding="utf-8")
+    (work / "probe.py").write_text(source, encoding="utf-8")
+    tool = Path(sys.executable).with_name("componentize-py")
+    command = [str(tool), "-d", "wit", "-w", "tool-plugin", "componentize", "probe", "-o", "probe.wasm"]
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    beside = built.with_suffix(f".{os.getpid()}")
+    shutil.copyfile(work / "probe.wasm", beside)
+    beside.replace(built)
 
 
 @pytest.fixture(scope="session")
@@ -67,12 +74,44 @@ def sandbox() -> Iterator[Sandbox]:
         yield found
 
 
+class BytesReader:
+    """A package that exists in memory only."""
+
+    origin = "memory"
+
+    def __init__(self, manifest: str, component: bytes | None) -> None:
+        self._manifest = manifest.encode()
+        self._component = component
+
+    def read_manifest(self) -> bytes:
+        return self._manifest
+
+    def read_component(self, wasm_path: str) -> bytes:
+        assert self._component is not None
+        return self._component
+
+    def read_skills(self) -> SkillTree:
+        skill = b"---\nname: demo\ndescription: Shows.\n---\nText.\n"
+        return SkillTree({"demo/SKILL.md": skill}, frozenset({"demo"}))
+
+
 PackageMaker = Callable[..., AdmittedPackage]
+
+SCHEMA = """
+[config_schema]
+type = "object"
+additionalProperties = false
+[config_schema.properties.greeting]
+type = "string"
+[config_schema.properties.token]
+type = "string"
+x-secret = true
+"""
 
 
 @pytest.fixture
 def package_of() -> PackageMaker:
-    """Makes an admitted package of a component, capabilities and permissions."""
+    """Admits a package of a component, capabilities and permissions."""
 
     def make(
         component: bytes | None,
@@ -80,27 +119,13 @@ def package_of() -> PackageMaker:
         capabilities: tuple[str, ...] = ("tool",),
         permissions: tuple[str, ...] = (),
     ) -> AdmittedPackage:
-        lines = [
-            'name = "probe"',
-            'version = "1.0.0"',
-            f"capabilities = {list(capabilities)}",
-            f"permissions = {list(permissions)}",
-        ]
-        if component is not None:
-            lines.append('wasm_path = "probe.wasm"')
-        if "config_read" in permissions:
-            lines.append('config_schema = { type = "object", additionalProperties = false, properties = {} }')
-        text = "\n".join(lines).encode()
-        return AdmittedPackage(
-            manifest=parse_manifest(text),
-            manifest_bytes=text,
-            component=component,
-            component_sha256=None if component is None else hashlib.sha256(component).hexdigest(),
-            skills={},
-            config_schema=None,
-            signature=SignatureVerdict(SignatureStatus.UNSIGNED, None, ""),
-            notices=(),
-        )
+        text = f"""name = "probe"
+version = "1.0.0"
+capabilities = {list(capabilities)}
+permissions = {list(permissions)}
+{'wasm_path = "probe.wasm"' if component is not None else ""}
+{SCHEMA if "config_read" in permissions else ""}"""
+        return admit(BytesReader(text, component), SignaturePolicy.of(SignatureMode.DISABLED))
 
     return make
 

@@ -7,7 +7,7 @@ No service answers meanwhile, nothing is configured, no export is called.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from zeroclaw_host.errors import (
     ComponentMissing,
@@ -17,6 +17,7 @@ from zeroclaw_host.errors import (
     ZeroclawError,
 )
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
+from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.manifest import Capability
 from zeroclaw_host.sandbox.compile import CompilerFailed, Progress
 from zeroclaw_host.sandbox.frame import CallFrame
@@ -27,9 +28,6 @@ from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig
 from zeroclaw_host.services.logging import LogRecord
 from zeroclaw_host.worlds.surface import WORLDS, surface_of
-
-if TYPE_CHECKING:
-    from zeroclaw_host.package.admission import AdmittedPackage
 
 _CHECK_BINDING: Final = "load-check"
 

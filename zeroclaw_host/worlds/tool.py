@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import Final, Self, cast
 
 from zeroclaw_host.errors import GuestFailure, UsageError
 from zeroclaw_host.instance import InstanceScope
+from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.manifest import Permission
 from zeroclaw_host.sandbox.compile import Progress
 from zeroclaw_host.sandbox.frame import CallFrame, Phase
@@ -21,9 +22,6 @@ from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
 from zeroclaw_host.worlds.loading import link_package
 from zeroclaw_host.worlds.output import emit_output
-
-if TYPE_CHECKING:
-    from zeroclaw_host.package.admission import AdmittedPackage
 
 CONFIG_MEMBER: Final = "__config"
 """The member of the arguments that carries public configuration. The host's alone: a caller's is removed."""

@@ -1,0 +1,193 @@
+"""Guests run on threads of their own, whoever waits for them and however that ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from zeroclaw_host.errors import DeadlineExceeded, PluginUnavailable
+from zeroclaw_host.sandbox.engine import EpochTicker, new_engine
+from zeroclaw_host.sandbox.frame import CallCancelled
+from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.threads import GuestThreads
+
+
+@pytest.fixture
+def threads():
+    found = GuestThreads(4)
+    yield found
+    found.close()
+
+
+@pytest.mark.req("PAINS-1")
+def test_guest_code_runs_neither_on_the_callers_thread_nor_on_the_event_loop(threads, new_frame):
+    here = threading.get_ident()
+    assert threads.run(new_frame(), threading.get_ident) != here
+
+    async def ask() -> int:
+        return await threads.run_async(new_frame(), threading.get_ident)
+
+    assert anyio.run(ask) != here
+
+
+@pytest.mark.req("PAINS-1")
+def test_an_interrupt_of_the_waiting_thread_ends_the_call_before_it_goes_on(threads, new_frame, monkeypatch):
+    frame = new_frame()
+    entered = threading.Event()
+    left = threading.Event()
+
+    def work() -> None:
+        entered.set()
+        try:
+            frame.wait(lambda: False, "nothing")
+        finally:
+            left.set()
+
+    submit = threads._submit
+
+    def interrupted(frame, work):
+        future = submit(frame, work)
+        entered.wait(20)
+        result = future.result
+
+        def interrupt(*_):
+            future.result = result
+            raise KeyboardInterrupt
+
+        future.result = interrupt
+        return future
+
+    monkeypatch.setattr(threads, "_submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        threads.run(frame, work)
+    assert left.is_set()
+
+
+@pytest.mark.parametrize("backend", ["asyncio"])
+def test_cancelling_the_task_ends_the_call_before_the_task_ends(backend, threads, new_frame):
+    frame = new_frame()
+    ended: list[type[BaseException]] = []
+
+    def work() -> None:
+        try:
+            frame.wait(lambda: False, "nothing")
+        except CallCancelled as error:
+            ended.append(type(error))
+            raise
+
+    async def main() -> None:
+        with anyio.move_on_after(0.05) as scope:
+            await threads.run_async(frame, work)
+        assert scope.cancelled_caught
+        assert ended == [CallCancelled]
+
+    anyio.run(main, backend=backend)
+
+
+def test_a_call_cancelled_while_it_still_waits_for_a_thread_never_starts(new_frame):
+    threads = GuestThreads(1)
+    release = threading.Event()
+    occupied = threading.Thread(target=lambda: threads.run(new_frame(), lambda: release.wait(20)))
+    occupied.start()
+    started: list[int] = []
+
+    async def main() -> None:
+        with anyio.move_on_after(0.05):
+            await threads.run_async(new_frame(), lambda: started.append(1))
+
+    anyio.run(main)
+    release.set()
+    occupied.join()
+    threads.close()
+    assert started == []
+
+
+def test_the_event_loop_goes_on_while_a_guest_works(threads, new_frame):
+    turns: list[int] = []
+
+    async def main() -> None:
+        release = threading.Event()
+
+        async def tick() -> None:
+            for turn in range(5):
+                turns.append(turn)
+                await anyio.lowlevel.checkpoint()
+            release.set()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(tick)
+            assert await threads.run_async(new_frame(), lambda: release.wait(20))
+
+    anyio.run(main)
+    assert turns == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.req("PLG-019", "PAINS-5")
+def test_more_endless_calls_than_threads_all_end_at_their_deadline_and_the_next_works(threads, new_frame):
+    limits = Limits(call_timeout_ms=100)
+
+    def hang() -> str:
+        frame = new_frame(limits)
+        with pytest.raises(DeadlineExceeded):
+            threads.run(frame, lambda: frame.wait(lambda: False, "nothing"))
+        return "ended"
+
+    with ThreadPoolExecutor(8) as callers:
+        assert list(callers.map(lambda _: hang(), range(8))) == ["ended"] * 8
+    assert threads.run(new_frame(), lambda: "works") == "works"
+
+
+def test_closing_ends_what_runs_and_takes_no_more(new_frame):
+    threads = GuestThreads(1)
+    frame = new_frame()
+    entered = threading.Event()
+    outcome: list[BaseException] = []
+
+    def work() -> None:
+        entered.set()
+        frame.wait(lambda: False, "nothing")
+
+    def caller() -> None:
+        try:
+            threads.run(frame, work)
+        except CallCancelled as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=caller)
+    thread.start()
+    entered.wait(20)
+    threads.close()
+    thread.join(20)
+    assert len(outcome) == 1
+    with pytest.raises(PluginUnavailable):
+        threads.run(new_frame(), lambda: None)
+
+
+def test_the_ticker_moves_the_epoch_only_while_a_guest_runs(monkeypatch):
+    engine = new_engine()
+    ticked = threading.Event()
+    count = 0
+    increment = engine.increment_epoch
+
+    def counted() -> None:
+        nonlocal count
+        count += 1
+        ticked.set()
+        increment()
+
+    monkeypatch.setattr(engine, "increment_epoch", counted)
+    ticker = EpochTicker(engine, seconds=0.001)
+    assert count == 0
+    with ticker.guest():
+        assert ticked.wait(20)
+    deadline = time.monotonic() + 20
+    while ticker._thread.is_alive():
+        seen = count
+        ticker.close()
+        assert time.monotonic() < deadline
+    assert count <= seen + 1
