@@ -22,8 +22,12 @@ from zeroclaw_host.package.schema_rules import (
 )
 
 
-def schema(properties: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    closed = {"type": "object", "additionalProperties": False, "properties": properties or {}}
+def schema(properties: Any = None, **more: Any) -> dict[str, Any]:
+    closed = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {} if properties is None else properties,
+    }
     return {key: value for key, value in (closed | more).items() if value is not ...}
 
 
@@ -149,14 +153,14 @@ def test_references_stay_inside_the_schema(keyword: str, reference: str) -> None
 def test_a_local_reference_is_followed() -> None:
     raw = schema(
         {"p": {"$ref": "#/$defs/a~1b%20c"}},
-        **{"$defs": {"a/b c": {"$ref": "#/$defs/list/0"}, "list": [TEXT]}},
+        **{"$defs": {"a/b c": {"$ref": "#/$defs/some/anyOf/0"}, "some": {"anyOf": [TEXT]}}},
     )
     assert ConfigSchema.compile(raw).properties["p"].type is PropertyType.STRING
 
 
 def test_a_reference_to_nothing_is_refused() -> None:
     refused(schema({"p": {"type": "array", "items": {"$ref": "#/$defs/none"}}}))
-    refused(schema({"p": {"$ref": "#/$defs/list/7"}}, **{"$defs": {"list": [TEXT]}}))
+    refused(schema({"p": {"$ref": "#/$defs/some/anyOf/7"}}, **{"$defs": {"some": {"anyOf": [TEXT]}}}))
 
 
 def test_a_chain_of_references_has_an_end() -> None:
@@ -413,7 +417,7 @@ def test_what_is_not_configured_is_absent_and_gets_no_default() -> None:
 def test_what_is_required_must_be_configured() -> None:
     compiled = ConfigSchema.compile(schema({"p": TEXT, "q": TEXT}, required=["p", "q"]))
     assert compiled.required == {"p", "q"}
-    with pytest.raises(ConfigInvalid, match="property p is required; property q is required$") as caught:
+    with pytest.raises(ConfigInvalid, match=r"property p is required; property q is required$") as caught:
         compiled.materialise({})
     assert caught.value.details["properties"] == ("p", "q")
 

@@ -64,7 +64,7 @@ def _front_matter(text: str, path: str) -> dict[str, str]:
     fields: dict[str, str] = {}
     block: str | None = None
     for line in lines[: lines.index(_FENCE)]:
-        if line[:1].isspace():
+        if not line or line[0].isspace():
             if block is not None:
                 fields[block] = f"{fields[block]} {line.strip()}".strip()
             continue
