@@ -228,8 +228,7 @@ class PluginHost:
 
     def _check_installed(self, installed: InstalledPackage) -> LoadVerdict:
         try:
-            return self.check_package(installed.read())
+            package = installed.read()
         except ZeroclawError as error:
-            return LoadVerdict(
-                loads=False, applicable=True, causes=(error.message, *error.causes()), error=error
-            )
+            return LoadVerdict(loads=False, causes=(error.message, *error.causes()), error=error)
+        return self.check_package(package)

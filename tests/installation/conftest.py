@@ -93,6 +93,14 @@ def echo_component(build_component: BuildComponent) -> bytes:
 
 
 @pytest.fixture(scope="session")
+def trapping_component(build_component: BuildComponent) -> bytes:
+    """A component of the tool world that traps while it is instantiated."""
+    return build_component(
+        ECHO.replace("(func $text", "(func $boom unreachable)\n  (start $boom)\n  (func $text", 1)
+    )
+
+
+@pytest.fixture(scope="session")
 def drifted_component(build_component: BuildComponent) -> Callable[[str], bytes]:
     """A component built against another contract than this host's, by what is different in it."""
     gate = "@unstable(feature = plugins-wit-v0)"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from zeroclaw_host.errors import ComponentMismatch, PluginNotFound, RemedyAction
+from zeroclaw_host.errors import ComponentMismatch, PluginNotFound, RemedyAction, StorageError
 from zeroclaw_host.host import PluginHost
 from zeroclaw_host.package.admission import admit
 from zeroclaw_host.package.archive import write_archive
@@ -107,6 +107,31 @@ def test_what_was_installed_unverified_is_checked_with_its_whole_chain_of_causes
     assert verdict.error.remedy.action is RemedyAction.REBUILD_PLUGIN
     assert verdict.causes[0] == verdict.error.message
     assert verdict.causes[1:] == verdict.error.causes()
+
+
+@pytest.mark.req("PLG-041")
+def test_the_verdict_holds_what_the_engine_said_below_what_the_host_says(
+    host: PluginHost, tmp_path: Path, write_package: Write, trapping_component: bytes
+) -> None:
+    write_package(tmp_path / "plugins" / "echo", component=trapping_component)
+    verdict = host.check("echo")
+    assert not verdict.loads
+    assert verdict.causes[0] == "the plugin aborted"
+    assert verdict.error is not None
+    assert verdict.error.details["trap"] == "unreachable"
+    assert "boom" in str(verdict.error.details["backtrace"])
+
+
+def test_a_cache_that_cannot_be_used_says_nothing_about_a_package(
+    tmp_path: Path, write_package: Write
+) -> None:
+    write_package(tmp_path / "plugins" / "echo")
+    (tmp_path / "cache").touch()
+    with PluginHost(tmp_path / "plugins", tmp_path / "cache") as host:
+        with pytest.raises(StorageError):
+            host.check("echo")
+        with pytest.raises(StorageError):
+            host.check_all()
 
 
 @pytest.mark.req("PLG-043", "PLG-045")
