@@ -3,7 +3,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +40,7 @@ from zeroclaw_host.package.reader import DirectoryReader
 from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy, publisher_key, sign_manifest
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
-from zeroclaw_host.worlds.loading import check_load
+from zeroclaw_host.worlds.loading import LoadVerdict, check_load
 
 OPEN = SignaturePolicy(SignatureMode.DISABLED, frozenset())
 PERMISSIVE = SignaturePolicy(SignatureMode.PERMISSIVE, frozenset())
@@ -541,3 +546,84 @@ def test_the_plugins_directory_is_made_for_its_owner_alone(
 ) -> None:
     run(plugins, write_package(tmp_path / "source"))
     assert plugins.stat().st_mode & 0o077 == 0
+
+
+KILLED_AT = """
+import os, signal, sys
+from pathlib import Path
+from zeroclaw_host.installation.faults import WatchedFileSystem
+from zeroclaw_host.installation.filesystem import Operation, PosixFileSystem
+from zeroclaw_host.installation.install import install
+from zeroclaw_host.package.reader import DirectoryReader
+from zeroclaw_host.package.signature import SignaturePolicy
+
+plugins, source, when, operation, end = sys.argv[1:]
+
+def kill(event):
+    if event.operation == operation and event.path.endswith(end):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+watched = WatchedFileSystem(PosixFileSystem(), **{when: kill})
+install(Path(plugins), DirectoryReader(Path(source)), policy=SignaturePolicy(), load_check=None, filesystem=watched)
+"""
+
+
+@pytest.mark.req("PLG-053", "PLG-055", "PAINS-11")
+@pytest.mark.parametrize(
+    ("when", "operation", "end", "published"),
+    [
+        ("before", Operation.WRITE, "plugin.wasm", False),
+        ("after", Operation.WRITE, "plugin.wasm", False),
+        ("before", Operation.RENAME, "package", False),
+        ("after", Operation.RENAME, "package", True),
+        ("before", Operation.DROP, "lease", True),
+    ],
+)
+def test_after_a_kill_the_package_is_absent_and_installs_again_or_is_whole(
+    plugins: Path,
+    tmp_path: Path,
+    write_package: Write,
+    when: str,
+    operation: Operation,
+    end: str,
+    published: bool,
+) -> None:
+    source = write_package(tmp_path / "source")
+    arguments = [str(plugins), str(source.directory), when, operation, end]
+    killed = subprocess.run([sys.executable, "-c", KILLED_AT, *arguments], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert (plugins / "echo").exists() == published
+    assert len([name for name in visible(plugins) if name.startswith(".echo.installing-v1-")]) == 1
+    if published:
+        with pytest.raises(NameOccupied, match="installed already"):
+            run(plugins, source)
+    else:
+        run(plugins, source)
+    assert discover(plugins, OPEN).get("echo").read().component == source.files()["plugin.wasm"]
+
+
+def test_of_two_installs_of_one_name_at_once_one_publishes_and_the_other_says_why(
+    plugins: Path, tmp_path: Path, write_package: Write
+) -> None:
+    sources = [write_package(tmp_path / version, version=version) for version in ("1.0.0", "2.0.0")]
+    both_admitted = threading.Barrier(2)
+
+    def meet(package: object) -> LoadVerdict:
+        del package
+        both_admitted.wait(timeout=30)
+        return LoadVerdict(loads=True)
+
+    def attempt(source: Any) -> InstallReport | NameOccupied:
+        try:
+            return run(plugins, source, load_check=meet)
+        except NameOccupied as error:
+            return error
+
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(pool.map(attempt, sources))
+    [won] = [outcome for outcome in outcomes if isinstance(outcome, InstallReport)]
+    [lost] = [outcome for outcome in outcomes if isinstance(outcome, NameOccupied)]
+    assert lost.remedy is not None
+    assert lost.remedy.action is RemedyAction.UPDATE_PLUGIN
+    assert discover(plugins, OPEN).get("echo").version == won.version
+    assert visible(plugins) == ["echo"]
