@@ -49,6 +49,12 @@ def test_a_file_on_another_machine_is_refused() -> None:
         Location.parse("file://server/share/registry.json")
 
 
+@pytest.mark.parametrize("text", ["a\0b", "file:///a%00b", "file:///a/registry.json\0"])
+def test_what_no_path_can_be_is_refused(text: str) -> None:
+    with pytest.raises(RegistryNotNamed, match="is no path"):
+        Location.parse(text)
+
+
 def test_the_first_registry_that_is_not_blank_wins() -> None:
     assert choose_registry(None, "  ", "https://b.test/i", "https://c.test/i").url == "https://b.test/i"
 

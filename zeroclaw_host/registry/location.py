@@ -49,7 +49,7 @@ class Location:
             raise RegistryNotNamed("no registry is named", remedy=Remedy(RemedyAction.NAME_REGISTRY))
         if "://" not in text and not text.startswith("file:"):
             path = Path(text).expanduser() if text == "~" or text.startswith("~/") else Path(text)
-            return cls(_index_in(path.absolute()).as_uri())
+            return cls(_index_in(cls(path.absolute().as_uri()).path).as_uri())
         location = cls(text)
         if location.scheme not in _MAY_NAME or not (location.scheme == "file" or urlsplit(text).hostname):
             raise RegistryNotNamed(
@@ -69,14 +69,17 @@ class Location:
     def path(self) -> Path:
         """The local path of a ``file:`` URL.
 
-        :raises RegistryNotNamed: the URL names another machine.
+        :raises RegistryNotNamed: the URL names another machine, or nothing a path can be.
         """
         parts = urlsplit(self.url)
         if parts.netloc not in ("", "localhost"):
             raise RegistryNotNamed(
                 f"{self} names a file on another machine", remedy=Remedy(RemedyAction.NAME_REGISTRY)
             )
-        return Path(unquote(parts.path)).absolute()
+        path = unquote(parts.path)
+        if "\0" in path:
+            raise RegistryNotNamed(f"{self} is no path", remedy=Remedy(RemedyAction.NAME_REGISTRY))
+        return Path(path).absolute()
 
     def follow(self, url: str) -> Self:
         """The address that ``url`` means when it stands here: in this index (D-43), or in this redirect.
