@@ -7,14 +7,11 @@ from pathlib import Path
 
 from zeroclaw_host.package.admission import AdmittedPackage, admit
 from zeroclaw_host.package.config_schema import ConfigProperty
-from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
+from zeroclaw_host.package.signature import SignaturePolicy
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.worlds.loading import LoadVerdict, check_load
-from zeroclaw_sdk.signing import open_package
-
-UNSIGNED_ALLOWED = SignaturePolicy(SignatureMode.DISABLED, frozenset())
-"""The policy of a host that checks no signatures: how an author works before signing."""
+from zeroclaw_sdk.signing import author_policy, open_package
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +27,17 @@ def check(
     source: Path,
     sandbox: Sandbox,
     *,
-    policy: SignaturePolicy = UNSIGNED_ALLOWED,
+    policy: SignaturePolicy | None = None,
     limits: Limits | None = None,
 ) -> CheckReport:
     """Admit a project or an archive and instantiate its component once, exactly as an install would.
 
+    :param policy: an author's own host when left out: a signature is not asked for.
     :raises PackageError: admission refused it.
     :raises StorageError: it cannot be read.
     """
-    package = admit(open_package(source), policy)
+    reader = open_package(source)
+    package = admit(reader, policy or author_policy(reader.read_manifest()))
     verdict = check_load(sandbox, package, limits or Limits())
     return CheckReport(package, verdict, config_properties(package))
 

@@ -36,17 +36,17 @@ MISSING_MODULES: Final = _words(
 
 PRESENT_MODULES: Final = _words(
     """
-    __future__ _abc _ast _codecs _collections _collections_abc _colorize _contextvars
+    __future__ _abc _ast _codecs _collections _collections_abc _contextvars
     _frozen_importlib _frozen_importlib_external _functools _imp _io _json _opcode _opcode_metadata
-    _operator _py_warnings _sitebuiltins _sre _stat _thread _tokenize _types _typing _warnings
-    _weakref _weakrefset abc annotationlib ast builtins codecs codeop collections collections.abc
+    _operator _sitebuiltins _sre _stat _thread _tokenize _types _typing _warnings
+    _weakref _weakrefset abc annotationlib ast builtins codecs collections collections.abc
     componentize_py_runtime componentize_py_types contextlib contextvars copy copyreg dataclasses
     dis encodings encodings.aliases encodings.utf_8 enum errno fnmatch functools genericpath glob
     importlib importlib._bootstrap importlib._bootstrap_external importlib.machinery inspect io
     itertools json json.decoder json.encoder json.scanner keyword linecache marshal ntpath opcode
     operator os os.path pathlib pathlib._os posix posixpath re re._casefix re._compiler
-    re._constants re._parser reprlib site stat sys textwrap time token tokenize traceback types
-    typing warnings weakref wit_world wit_world.exports wit_world.exports.tool wit_world.imports
+    re._constants re._parser reprlib site stat sys textwrap time token tokenize types
+    typing weakref wit_world wit_world.exports wit_world.exports.tool wit_world.imports
     wit_world.imports.logging wit_world.imports.secrets wit_world.imports.state zeroclaw_sdk
     zeroclaw_sdk.guest zeroclaw_sdk.guest.annotations zeroclaw_sdk.guest.config
     zeroclaw_sdk.guest.docs zeroclaw_sdk.guest.exports zeroclaw_sdk.guest.faults

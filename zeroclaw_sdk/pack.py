@@ -8,10 +8,9 @@ from pathlib import Path
 
 from zeroclaw_host.package.admission import AdmittedPackage, admit
 from zeroclaw_host.package.archive import write_archive
-from zeroclaw_sdk.check import UNSIGNED_ALLOWED
 from zeroclaw_sdk.files import make_directory, replace_file
 from zeroclaw_sdk.project import Project
-from zeroclaw_sdk.signing import open_package
+from zeroclaw_sdk.signing import author_policy, open_package
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ def pack(project: Project, output: Path | None = None) -> PackReport:
     :raises PackageError: admission refused the package.
     :raises StorageError: a file cannot be read or written.
     """
-    package = admit(open_package(project.directory), UNSIGNED_ALLOWED)
+    package = admit(open_package(project.directory), author_policy(project.manifest_bytes))
     data = write_archive(package)
     target = output or project.directory / "dist" / f"{package.manifest.name}-{package.manifest.version}.zip"
     make_directory(target.parent)

@@ -55,10 +55,25 @@ def strict_policy(manifest: bytes, trusted_keys: frozenset[str] | None) -> Signa
 
     :raises ManifestError: the manifest breaks a rule.
     """
-    if trusted_keys is None:
-        own = parse_manifest(manifest).publisher_key
-        trusted_keys = frozenset() if own is None else frozenset({own})
-    return SignaturePolicy(SignatureMode.STRICT, trusted_keys)
+    keys = own_key(manifest) if trusted_keys is None else trusted_keys
+    return SignaturePolicy(SignatureMode.STRICT, keys)
+
+
+def author_policy(manifest: bytes) -> SignaturePolicy:
+    """An author's own host: nothing is required, and the package's own key tells whether its signature is good.
+
+    :raises ManifestError: the manifest breaks a rule.
+    """
+    return SignaturePolicy(SignatureMode.DISABLED, own_key(manifest))
+
+
+def own_key(manifest: bytes) -> frozenset[str]:
+    """The key a manifest names, if it names one.
+
+    :raises ManifestError: the manifest breaks a rule.
+    """
+    key = parse_manifest(manifest).publisher_key
+    return frozenset() if key is None else frozenset({key})
 
 
 def open_package(source: Path) -> PackageReader:

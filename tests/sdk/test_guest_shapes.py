@@ -166,7 +166,7 @@ def test_a_dataclass_that_checks_itself_is_heard():
 
 @pytest.mark.parametrize("annotation", [bytes, set[str], dict[int, str], tuple[int, str], complex, "nowhere"])
 def test_an_annotation_without_a_json_form_is_refused_by_name(annotation: object):
-    with pytest.raises(DefinitionInvalid, match="Thing.field"):
+    with pytest.raises(DefinitionInvalid, match=r"Thing\.field"):
         shape_of(annotation, "Thing.field")
 
 

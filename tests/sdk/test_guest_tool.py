@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zeroclaw_sdk.guest import Param, Secret, Tool, ToolError, log, secrets
+from zeroclaw_sdk.guest import SECRET, Param, Secret, Tool, ToolError, log, secrets
 from zeroclaw_sdk.guest.config import ConfigClass, ConfigInvalid
 from zeroclaw_sdk.guest.exports import find_tool
 from zeroclaw_sdk.guest.faults import DefinitionInvalid, describe
@@ -24,7 +24,7 @@ from zeroclaw_sdk.testing import call, parameters_schema
 class Config:
     replacement: str = "-"
     words: list[str] = field(default_factory=list)
-    api_key: Secret = Secret()
+    api_key: Secret = SECRET
 
 
 class Sample(Tool):
@@ -368,5 +368,5 @@ class TestConfigClasses:
         class Bare:
             key: Secret
 
-        with pytest.raises(DefinitionInvalid, match=r"key: Secret = Secret\(\)"):
+        with pytest.raises(DefinitionInvalid, match=r"key: Secret = SECRET"):
             ConfigClass.of(Bare)

@@ -11,8 +11,8 @@ import pytest
 from zeroclaw_host.errors import ConfigInvalid, GuestFailure, UsageError
 from zeroclaw_host.package.admission import AdmittedPackage, admit
 from zeroclaw_host.package.reader import DirectoryReader
+from zeroclaw_host.package.signature import SignaturePolicy
 from zeroclaw_host.sandbox.sandbox import Sandbox
-from zeroclaw_sdk.check import UNSIGNED_ALLOWED
 from zeroclaw_sdk.guest_python import MISSING_MODULES, PRESENT_MODULES
 from zeroclaw_sdk.run import RunReport, run
 
@@ -21,7 +21,7 @@ Try = Callable[..., RunReport]
 
 @pytest.fixture(scope="session")
 def behaves(built_plugin: Callable[[str], Path]) -> AdmittedPackage:
-    return admit(DirectoryReader(built_plugin("behaves")), UNSIGNED_ALLOWED)
+    return admit(DirectoryReader(built_plugin("behaves")), SignaturePolicy())
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_every_plugin_has_the_modules_that_lazy_imports_are_judged_by(attempt: T
 def test_a_package_without_configuration_refuses_values(
     built_plugin: Callable[[str], Path], sandbox: Sandbox
 ):
-    package = admit(DirectoryReader(built_plugin("hello")), UNSIGNED_ALLOWED)
+    package = admit(DirectoryReader(built_plugin("hello")), SignaturePolicy())
     with pytest.raises(UsageError, match="declares no configuration"):
         run(package, {"name": "Ada"}, sandbox, config={"a": "b"})
 
@@ -188,7 +188,7 @@ def test_a_package_without_configuration_refuses_values(
 def test_redact_masks_in_the_sandbox_as_configured(
     built_plugin: Callable[[str], Path], sandbox: Sandbox, text: str, config: Mapping[str, str], expected: str
 ):
-    package = admit(DirectoryReader(built_plugin("redact")), UNSIGNED_ALLOWED)
+    package = admit(DirectoryReader(built_plugin("redact")), SignaturePolicy())
     report = run(package, {"text": text}, sandbox, config=config)
     assert output(report) == expected
     [record] = report.logs

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, cast
 
-import click
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
+from zeroclaw_host.errors import Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.quoting import Word, line
-
-INTERRUPTED = 130
-"""The exit status shells give a command that Ctrl-C ended."""
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(highlight=False, soft_wrap=True, stderr=True)
@@ -28,22 +22,12 @@ err = Console(highlight=False, soft_wrap=True, stderr=True)
 
 def run_app(app: typer.Typer, program: str) -> int:
     """Run a typer application; an error of the host becomes words and an exit status."""
-    command = typer.main.get_command(app)
     try:
-        status: object = command.main(prog_name=program, standalone_mode=False)
+        app(prog_name=program)
     except ZeroclawError as error:
         print_error(error)
         return error.kind.value
-    except click.ClickException as error:
-        error.show()
-        return Kind.USAGE.value
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read the output has gone; so may this command. The descriptor must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return status if isinstance(status, int) else 0
+    return 0
 
 
 def print_error(error: ZeroclawError) -> None:

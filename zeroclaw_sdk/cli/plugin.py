@@ -17,7 +17,7 @@ from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy, publ
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_sdk.build import build as build_project
-from zeroclaw_sdk.check import UNSIGNED_ALLOWED, CheckReport
+from zeroclaw_sdk.check import CheckReport
 from zeroclaw_sdk.check import check as check_package
 from zeroclaw_sdk.cli.output import err, out, print_error, print_json, remedy_words, run_app
 from zeroclaw_sdk.imports import Finding, Severity
@@ -30,14 +30,36 @@ from zeroclaw_sdk.scaffold import new_plugin
 from zeroclaw_sdk.signing import sign as sign_project
 from zeroclaw_sdk.signing import verify as verify_package
 
+_HELP = """Write, build, try, sign and pack a ZeroClaw plugin in Python.
+
+From nothing to an answer:
+
+\b
+  zeroclaw-plugin new tool hello
+  cd hello
+  zeroclaw-plugin build
+  zeroclaw-plugin check
+  zeroclaw-plugin run '{"name": "Ada"}'
+
+To others:
+
+\b
+  zeroclaw-plugin keygen ../publisher.pem
+  zeroclaw-plugin sign --key ../publisher.pem
+  zeroclaw-plugin pack
+
+Exit statuses: 0 done, 1 internal fault, 2 wrong usage, 3 bad input, 4 refused by policy, 5 not found, 6 conflict,
+7 unavailable, 8 a limit was reached, 9 the plugin failed.
+"""
+
 app = typer.Typer(
     name="zeroclaw-plugin",
-    help="Write, build, try, sign and pack a ZeroClaw plugin in Python.\n\n"
-    "Begin with: zeroclaw-plugin new tool hello && cd hello && zeroclaw-plugin build && "
-    'zeroclaw-plugin check && zeroclaw-plugin run \'{"name": "Ada"}\'',
+    help=_HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Directory = Annotated[Path, typer.Argument(help="The plugin's directory; the current one when left out.")]
@@ -116,9 +138,7 @@ def check(
 
     Without --trusted-key the signature is not asked for.
     """
-    policy = (
-        SignaturePolicy(SignatureMode.STRICT, frozenset(trusted_key)) if trusted_key else UNSIGNED_ALLOWED
-    )
+    policy = SignaturePolicy.of(SignatureMode.STRICT, trusted_key) if trusted_key else None
     with Sandbox(cache_directory()) as room, err.status("compiling and loading the component"):
         report = check_package(source, room, policy=policy)
     if as_json:

@@ -13,12 +13,24 @@ from zeroclaw_sdk.cli.output import err, out, print_json, run_app
 from zeroclaw_sdk.files import replace_file
 from zeroclaw_sdk.registry.store import RegistryDirectory
 
+_HELP = """Keep a registry of ZeroClaw packages: a directory of files that any web server can hand out.
+
+\b
+  zeroclaw-registry init my-registry
+  zeroclaw-registry add my-registry hello-0.1.0.zip
+  zeroclaw-registry serve my-registry
+
+Exit statuses: 0 done, 1 internal fault, 2 wrong usage, 3 bad input, 4 refused by policy, 6 conflict, 7 unavailable.
+"""
+
 app = typer.Typer(
     name="zeroclaw-registry",
-    help="Keep a registry of ZeroClaw packages: a directory of files that any web server can hand out.",
+    help=_HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Directory = Annotated[Path, typer.Argument(help="The registry's directory.")]

@@ -11,10 +11,10 @@ class Hello(Tool):
 """
 
 from zeroclaw_sdk.guest import log, secrets
-from zeroclaw_sdk.guest.config import Secret
+from zeroclaw_sdk.guest.config import SECRET, Secret
 from zeroclaw_sdk.guest.faults import ToolError
 from zeroclaw_sdk.guest.host import SecretError
 from zeroclaw_sdk.guest.shapes import Param
 from zeroclaw_sdk.guest.tool import Tool
 
-__all__ = ["Param", "Secret", "SecretError", "Tool", "ToolError", "log", "secrets"]
+__all__ = ["SECRET", "Param", "Secret", "SecretError", "Tool", "ToolError", "log", "secrets"]

@@ -5,7 +5,7 @@ An author declares it as a dataclass and names it in an annotation of the tool c
     @dataclass
     class Config:
         replacement: str = "[masked]"
-        api_key: Secret = Secret()
+        api_key: Secret = SECRET
 
     class Redact(Tool):
         config: Config
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from zeroclaw_sdk.guest import secrets
 from zeroclaw_sdk.guest.annotations import hints_of, object_of
@@ -38,6 +38,10 @@ class Secret:
         :raises SecretError: it is not set, or may not be read here.
         """
         return secrets.get(self.name)
+
+
+SECRET: Final = Secret()
+"""What a secret field is set to where it is declared."""
 
 
 class ConfigInvalid(Exception):
@@ -63,7 +67,7 @@ class ConfigClass:
         for each in dataclasses.fields(config):
             if each.name in names and each.default is dataclasses.MISSING:
                 raise DefinitionInvalid(
-                    f"{config.__qualname__}.{each.name}: write `{each.name}: Secret = Secret()`"
+                    f"{config.__qualname__}.{each.name}: write `{each.name}: Secret = SECRET`"
                 )
         public = dataclasses.replace(object_of(config, leave_out=names), build=dict)
         return cls(config, public, names)

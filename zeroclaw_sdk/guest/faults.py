@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import linecache
-import traceback
+from collections import deque
 from collections.abc import Iterator
-from pathlib import PurePath
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Final
 
 MESSAGE_LIMIT: Final = 2000
@@ -84,17 +83,25 @@ def _headline(error: BaseException) -> str:
 
 
 def _frames(error: BaseException, root: str | None) -> Iterator[str]:
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if root is None or _below(frame.filename, root)]
-    for frame in (own or list(frames))[-FRAME_LIMIT:]:
-        path = _relative(frame.filename, root) if own else frame.filename
-        quoted = f": {frame.line}" if frame.line else ""
-        yield f"  {path}:{frame.lineno} in {frame.name}{quoted}"
+    """The innermost frames. Not by the module ``traceback``: it reads every frame of a runaway recursion."""
+    everything: deque[tuple[CodeType, int]] = deque(maxlen=FRAME_LIMIT)
+    own: deque[tuple[CodeType, int]] = deque(maxlen=FRAME_LIMIT)
+    current = error.__traceback__
+    while current is not None:
+        place = (current.tb_frame.f_code, current.tb_lineno)
+        everything.append(place)
+        if root is None or _below(place[0].co_filename, root):
+            own.append(place)
+        current = current.tb_next
+    for code, line in own or everything:
+        path = _relative(code.co_filename, root) if own else code.co_filename
+        text = linecache.getline(code.co_filename, line).strip()
+        yield f"  {path}:{line} in {code.co_name}" + (f": {text}" if text else "")
 
 
 def _below(path: str, root: str) -> bool:
-    return PurePath(path).is_relative_to(root)
+    return path.startswith(root.rstrip("/") + "/")
 
 
 def _relative(path: str, root: str | None) -> str:
-    return path if root is None else str(PurePath(path).relative_to(root))
+    return path if root is None else path[len(root.rstrip("/")) + 1 :]

@@ -7,12 +7,15 @@ every call of an import is made here, and nowhere else.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
 from zeroclaw_sdk.guest.host import LogEvent, SecretError
 
 _U64_MAX: Final = 2**64 - 1
+_HEADROOM: Final = 50
 
 
 def encodable(text: str) -> str:
@@ -20,10 +23,17 @@ def encodable(text: str) -> str:
     return str(text).encode("utf-8", "replace").decode()
 
 
-def _headroom(frames: int = 40) -> None:
-    """Raise RecursionError here rather than inside generated code, which turns a handful of values into calls."""
-    if frames:
-        _headroom(frames - 1)
+def _with_headroom(function: Callable[..., Any], *arguments: object) -> Any:
+    """Let generated code finish where the author's may not go deeper: it reads enums and dataclasses by calls.
+
+    No context manager: leaving one by an exception sets its traceback, and the generated one is frozen.
+    """
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + _HEADROOM)
+    try:
+        return function(*arguments)
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _case(word: str) -> str:
@@ -41,7 +51,6 @@ class WitHost:
 
     def log(self, event: LogEvent) -> None:
         """Queue the record in the host's log."""
-        _headroom()
         wit = self._logging
         outcome = None if event.outcome is None else wit.PluginOutcome[_case(event.outcome)]
         record = wit.PluginEvent(
@@ -52,16 +61,16 @@ class WitHost:
             attrs=event.attrs,
             message=encodable(event.message),
         )
-        wit.log_record(wit.LogLevel[_case(event.level)], record)
+        level = wit.LogLevel[_case(event.level)]
+        _with_headroom(wit.log_record, level, record)
 
     def secret(self, name: str) -> str:
         """Ask the host for one secret.
 
         :raises SecretError: with the contract's word for why not.
         """
-        _headroom()
         try:
-            value: str = self._secrets.get(encodable(name))
+            value: str = _with_headroom(self._secrets.get, encodable(name))
         except self._types.Err as error:
             word = error.value.name.lower().replace("_", "-")
             raise SecretError(name, word) from None

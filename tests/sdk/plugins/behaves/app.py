@@ -5,7 +5,8 @@ import sys
 from dataclasses import dataclass
 
 from helper import fail
-from zeroclaw_sdk.guest import Secret, Tool, ToolError, log, secrets
+
+from zeroclaw_sdk.guest import SECRET, Secret, Tool, ToolError, log, secrets
 from zeroclaw_sdk.guest.wit import WitHost
 
 
@@ -13,7 +14,7 @@ from zeroclaw_sdk.guest.wit import WitHost
 class Config:
     region: str
     retries: int = 3
-    api_key: Secret = Secret()
+    api_key: Secret = SECRET
 
 
 class Behaves(Tool):
@@ -82,3 +83,4 @@ class Behaves(Tool):
                 return sorted(sys.modules)
             case _:
                 return how
+        return None
