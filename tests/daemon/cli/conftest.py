@@ -51,6 +51,7 @@ class Home:
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
+        kept["PATH"] = os.pathsep.join((str(Path(PROGRAM).parent), kept["PATH"]))
         return {**kept, "HOME": str(self.path), **self.env, **(extra or {})}
 
     def configure(self, text: str) -> None:
@@ -93,10 +94,11 @@ def zeroclaw(home: Home, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     """Runs a command of the program in this process, in the test's home."""
 
     def run(*arguments: str, env: Mapping[str, str] | None = None) -> Outcome:
+        wanted = home.environment(env)
         with monkeypatch.context() as patch:
-            for name in tuple(os.environ):
+            for name in os.environ.keys() - wanted.keys():
                 patch.delenv(name)
-            for name, value in home.environment(env).items():
+            for name, value in wanted.items():
                 patch.setenv(name, value)
             patch.setattr(sys, "argv", [PROGRAM, *arguments])
             patch.chdir(home.path)
@@ -202,27 +204,50 @@ def _until_ready(process: subprocess.Popen[str]) -> str:
     return said.decode()
 
 
+ECHO = (Path(__file__).parent / "guest" / "echo.wat").read_text()
+
+ComponentMaker = Callable[[str], bytes]
+
+
 @pytest.fixture(scope="session")
-def echo_component(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """``guest/echo.wat`` as a component: small enough to compile in no time."""
-    work = tmp_path_factory.mktemp("echo")
+def component_of(tmp_path_factory: pytest.TempPathFactory) -> ComponentMaker:
+    """Makes a component of the tool world from a core module's text."""
     tool = str(Path(sys.executable).with_name("wasm-tools"))
-    source = Path(__file__).parent / "guest" / "echo.wat"
-    core, component = work / "core.wasm", work / "echo.wasm"
-    embed = [
-        tool,
-        "component",
-        "embed",
-        str(ungated_wit()),
-        "--world",
-        "tool-plugin",
-        str(source),
-        "-o",
-        str(core),
-    ]
-    subprocess.run(embed, check=True, timeout=60)
-    subprocess.run([tool, "component", "new", str(core), "-o", str(component)], check=True, timeout=60)
-    return component.read_bytes()
+
+    def make(source: str) -> bytes:
+        work = tmp_path_factory.mktemp("guest")
+        text, core, component = work / "guest.wat", work / "core.wasm", work / "guest.wasm"
+        text.write_text(source)
+        embed = [
+            tool,
+            "component",
+            "embed",
+            str(ungated_wit()),
+            "--world",
+            "tool-plugin",
+            str(text),
+            "-o",
+            str(core),
+        ]
+        subprocess.run(embed, check=True, timeout=60)
+        subprocess.run([tool, "component", "new", str(core), "-o", str(component)], check=True, timeout=60)
+        return component.read_bytes()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def echo_component(component_of: ComponentMaker) -> bytes:
+    """``guest/echo.wat`` as a component: small enough to compile in no time."""
+    return component_of(ECHO)
+
+
+@pytest.fixture(scope="session")
+def trapping_component(component_of: ComponentMaker) -> bytes:
+    """A component that fits its world and traps while it is instantiated."""
+    return component_of(
+        ECHO.replace("(global $free", "(func $boom unreachable)\n  (start $boom)\n  (global $free", 1)
+    )
 
 
 PackageMaker = Callable[..., Path]

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from zeroclaw_daemon.cli.environment import Environment, environment, warned_snapshot
-from zeroclaw_daemon.cli.output import error_json, say, say_json, table, warn
+from zeroclaw_daemon.cli.output import say, say_json, table, warn
+from zeroclaw_daemon.cli.package_views import (
+    list_json,
+    package_json,
+    report_json,
+    say_installed,
+    say_list,
+    say_package,
+    say_verdict,
+    verdict_json,
+)
 from zeroclaw_daemon.cli.progress import Activity
-from zeroclaw_daemon.cli.remedies import Place, advise
-from zeroclaw_daemon.cli.text import visible, visible_lines
+from zeroclaw_daemon.cli.text import visible
 from zeroclaw_host.errors import Remedy, RemedyAction
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_host.host import PluginHost
-    from zeroclaw_host.installation.discovery import Discovery, InstalledPackage
-    from zeroclaw_host.installation.install import InstallReport
     from zeroclaw_host.installation.rows import RowStore
     from zeroclaw_host.registry.client import RegistryClient
-    from zeroclaw_host.worlds.loading import LoadVerdict
 
 app = typer.Typer(
     help="""Install, look at and remove plugins.
@@ -85,9 +90,9 @@ def install(
             on_compile=activity.compiling,
         )
     if as_json:
-        say_json(_report_json(report))
+        say_json(report_json(report))
     else:
-        _say_installed(report, snapshot, current.place)
+        say_installed(report, snapshot, current.place)
     for notice in report.notices:
         warn(notice.message)
 
@@ -135,9 +140,9 @@ def list_(
         else:
             found, verdicts = host.discover(), None
     if as_json:
-        say_json(_list_json(found, verdicts))
+        say_json(list_json(found, verdicts))
         return
-    _say_list(found, verdicts)
+    say_list(found, verdicts)
     if found.packages and not snapshot.config.plugins.enabled and not snapshot.plugins_dropped:
         warn("plugins are off: plugins.enabled is false")
 
@@ -155,10 +160,10 @@ def info(context: typer.Context, name: NameArgument, as_json: JsonOption = False
         with Activity(f"trying whether {visible(name)} loads"):
             verdict = host.check(name)
     if as_json:
-        say_json({**_package_json(installed), **_verdict_json(verdict, current.place)})
+        say_json({**package_json(installed), **verdict_json(verdict, current.place)})
     else:
-        _say_package(installed)
-        _say_verdict(verdict, current.place)
+        say_package(installed)
+        say_verdict(verdict, current.place)
     if verdict.applicable and not verdict.loads:
         raise typer.Exit(verdict.error.kind.value if verdict.error is not None else 1)
 
@@ -217,166 +222,3 @@ def _registry(flag: str | None, snapshot: Snapshot) -> RegistryClient | None:
     from zeroclaw_host.registry.location import Location
 
     return RegistryClient(Location.parse(location))
-
-
-def _say_installed(report: InstallReport, snapshot: Snapshot, place: Place) -> None:
-    say(f"installed {visible(report.name)} {visible(report.version)} in {visible(str(report.directory))}")
-    say(f"  signature {report.signature.status.value}: {visible(report.signature.reason)}")
-    if report.key is not None:
-        row = (
-            "its row in plugins.entries was made"
-            if report.row_created
-            else "its row was there and stays as it is"
-        )
-        say(f"  instance {report.key}: {row}")
-    if report.egress_hosts:
-        for host in report.egress_hosts:
-            say(f"  may reach {visible(host)}")
-        say("  to change what it may reach:")
-        path = f"plugins.entries.{report.key}.egress_hosts"
-        say(f"    {place.command('config set', path, ','.join(report.egress_hosts))}")
-    plugins = snapshot.config.plugins
-    for switch, is_on in (
-        ("plugins.enabled", plugins.enabled),
-        ("plugins.auto_discover", plugins.auto_discover),
-    ):
-        if not is_on:
-            say(f"  {switch} is false, so no agent has it yet; to let agents use it:")
-            say(f"    {place.command('config set', switch, 'true')}")
-
-
-def _report_json(report: InstallReport) -> dict[str, object]:
-    return {
-        "name": report.name,
-        "version": report.version,
-        "directory": str(report.directory),
-        "signature": report.signature.status.value,
-        "key": report.key,
-        "row_created": report.row_created,
-        "egress_hosts": list(report.egress_hosts),
-        "notices": [notice.message for notice in report.notices],
-    }
-
-
-def _say_list(found: Discovery, verdicts: dict[str, LoadVerdict] | None) -> None:
-    headings = ["NAME", "VERSION", "CAPABILITIES", "SIGNATURE", "DESCRIPTION"]
-    rows = [
-        [p.name, p.version, _capabilities(p), p.signature.status.value, p.manifest.description or ""]
-        for p in found.packages
-    ]
-    if verdicts is not None:
-        headings.insert(4, "LOADS")
-        for row in rows:
-            row.insert(4, _in_a_word(verdicts[row[0]]))
-    table(headings, rows)
-    for rejected in found.rejected:
-        warn(
-            f"{rejected.directory} is not loaded: {': '.join((rejected.error.message, *rejected.error.causes()))}"
-        )
-
-
-def _list_json(found: Discovery, verdicts: dict[str, LoadVerdict] | None) -> dict[str, object]:
-    return {
-        "packages": [
-            {**_package_json(p), **(_verdict_json(verdicts[p.name], None) if verdicts is not None else {})}
-            for p in found.packages
-        ],
-        "rejected": [
-            {"directory": str(r.directory), "name": r.name, **error_json(r.error, None)}
-            for r in found.rejected
-        ],
-    }
-
-
-def _package_json(installed: InstalledPackage) -> dict[str, object]:
-    manifest = installed.manifest
-    return {
-        "name": installed.name,
-        "version": installed.version,
-        "description": manifest.description,
-        "author": manifest.author,
-        "directory": str(installed.directory),
-        "capabilities": [capability.value for capability in manifest.capabilities],
-        "permissions": [permission.value for permission in manifest.permissions],
-        "wasm_path": manifest.wasm_path,
-        "wasm_sha256": installed.component_sha256,
-        "signature": installed.signature.status.value,
-        "publisher_key": installed.signature.publisher_key,
-        "keys": list(_keys(installed)),
-    }
-
-
-def _say_package(installed: InstalledPackage) -> None:
-    manifest = installed.manifest
-    say(f"{visible(installed.name)} {visible(installed.version)}")
-    facts = [
-        ("description", manifest.description),
-        ("author", manifest.author),
-        ("directory", str(installed.directory)),
-        ("capabilities", _capabilities(installed)),
-        ("permissions", ", ".join(permission.value for permission in manifest.permissions) or "none"),
-        ("declares", ", ".join(manifest.egress.hosts)),
-        ("component", manifest.wasm_path),
-        ("sha256", installed.component_sha256),
-        ("signature", f"{installed.signature.status.value}: {installed.signature.reason}"),
-        ("publisher", installed.signature.publisher_key),
-        *(("instance", key) for key in _keys(installed)),
-    ]
-    for label, value in facts:
-        if value:
-            say(f"  {label:<13} {visible(value)}")
-
-
-def _say_verdict(verdict: LoadVerdict, place: Place) -> None:
-    """The verdict, every cause of it, and what to do about it (PLG-041, PLG-045)."""
-    if not verdict.applicable:
-        say("  loads         not applicable: a bundle of skills has no code")
-        return
-    if verdict.loads:
-        say("  loads         yes")
-        return
-    say("  loads         no")
-    for cause in verdict.causes:
-        say("    because: " + visible_lines(cause).replace("\n", "\n             "))
-    advice = advise(_remedy_of(verdict), place)
-    say(f"    to do: {visible(advice.words)}")
-    if advice.command is not None:
-        say(f"      {advice.command}")
-
-
-def _verdict_json(verdict: LoadVerdict, place: Place | None) -> dict[str, object]:
-    facts: dict[str, object] = {
-        "loads": verdict.loads if verdict.applicable else None,
-        "causes": list(verdict.causes),
-    }
-    if place is not None and not verdict.loads:
-        advice = advise(_remedy_of(verdict), place)
-        facts["remedy"] = {"words": advice.words, "command": advice.command}
-    return facts
-
-
-def _remedy_of(verdict: LoadVerdict) -> Remedy:
-    own = verdict.error.remedy if verdict.error is not None else None
-    return own or Remedy(RemedyAction.REBUILD_PLUGIN)
-
-
-def _in_a_word(verdict: LoadVerdict) -> str:
-    """A cell: the verdict, or the first line of its first cause (PLG-043)."""
-    if not verdict.applicable:
-        return "not applicable"
-    if verdict.loads:
-        return "yes"
-    first: Sequence[str] = verdict.causes[0].splitlines() if verdict.causes else []
-    return f"no: {first[0] if first else 'it does not load'}"
-
-
-def _capabilities(installed: InstalledPackage) -> str:
-    return ", ".join(capability.value for capability in installed.manifest.capabilities)
-
-
-def _keys(installed: InstalledPackage) -> tuple[str, ...]:
-    """The keys of the rows this package owns, as far as they exist without a bound channel (PLG-136)."""
-    from zeroclaw_host.installation.rows import seed_for
-
-    seed = seed_for(installed.manifest)
-    return () if seed is None else (seed.key,)

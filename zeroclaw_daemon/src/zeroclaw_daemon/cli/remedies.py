@@ -158,6 +158,12 @@ def _install_extra(arguments: Arguments, place: Place) -> Advice:
     return Advice("Install what is missing.", place.other("pip", "install", f"zeroclaw-host[{extra}]"))
 
 
+def _restrict_file(arguments: Arguments, place: Place) -> Advice:
+    return Advice(
+        "Let nobody but its owner read the file.", place.other("chmod", "600", arguments.get("path", ""))
+    )
+
+
 def _shorten_path(arguments: Arguments, place: Place) -> Advice:
     return Advice(
         f"Name a shorter path with the environment variable {visible(arguments.get('variable', ''))}."
@@ -184,6 +190,7 @@ _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] =
     RemedyAction.FREE_SPACE: _free_space,
     RemedyAction.EDIT_FILE: _edit_file,
     RemedyAction.INSTALL_EXTRA: _install_extra,
+    RemedyAction.RESTRICT_FILE: _restrict_file,
     RemedyAction.SHORTEN_PATH: _shorten_path,
     RemedyAction.RUN_HELP: _run_help,
 }

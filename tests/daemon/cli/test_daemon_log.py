@@ -1,0 +1,222 @@
+"""The daemon log: bounded, attributed, and never a reason to wait or to fail."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from zeroclaw_daemon.daemon_log import RECORD_BYTES, DaemonLogHandler, GuestLog, LogFile, log_line
+from zeroclaw_daemon.records import record
+from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.instance import InstanceIdentity
+from zeroclaw_host.services.logging import CallSite, LogRecord
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def guest_record(message: str = "hello", **more: object) -> LogRecord:
+    instance = InstanceIdentity.default_tool("acme")
+    return LogRecord(instance, CallSite({"agent": "ada", "tool": "t"}), "info", message, **more)  # type: ignore[arg-type]
+
+
+def note(number: int) -> dict[str, object]:
+    return log_line(
+        time_ns=number,
+        severity="info",
+        message="x" * 100,
+        event={"action": "note"},
+        attribution={},
+        attributes={"n": number},
+    )
+
+
+def test_the_log_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "d.jsonl"
+    file = LogFile(path, max_bytes=2_000)
+    for number in range(50):
+        file.write(note(number))
+        assert path.stat().st_size <= 2_000
+    file.close()
+    kept = [line["attributes"]["n"] for p in (path.with_name("d.jsonl.1"), path) for line in lines(p)]  # type: ignore[index]
+    assert kept == list(range(50 - len(kept), 50))
+    assert len(kept) >= 4
+    assert sorted(p.name for p in path.parent.iterdir()) == ["d.jsonl", "d.jsonl.1"]
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_line_longer_than_the_bound_is_still_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    file = LogFile(path, max_bytes=10)
+    file.write(note(1))
+    file.write(note(2))
+    file.close()
+    assert [line["attributes"] for line in lines(path)] == [{"n": 2}]
+
+
+def test_an_existing_log_is_continued(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    for number in range(2):
+        file = LogFile(path)
+        file.write(note(number))
+        file.close()
+    assert [line["attributes"] for line in lines(path)] == [{"n": 0}, {"n": 1}]
+
+
+def test_a_disk_that_takes_nothing_is_said_once_and_raises_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = LogFile(tmp_path / "d.jsonl")
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        file.write(note(1))
+        file.write(note(2))
+    file.write(note(3))
+    file.close()
+    assert capsys.readouterr().err.count("No space left on device") == 1
+    assert [line["attributes"] for line in lines(tmp_path / "d.jsonl")] == [{"n": 3}]
+
+
+@pytest.mark.req("PLG-028")
+def test_a_guest_s_record_carries_the_host_s_words_about_who_called(tmp_path: Path) -> None:
+    file = LogFile(tmp_path / "d.jsonl")
+    log = GuestLog(file)
+    log.emit(
+        guest_record(
+            "hi", function="execute", raw='{"a": 1}', duration_ms=5, outcome="failure", action="send"
+        )
+    )
+    log.close()
+    file.close()
+    [line] = lines(tmp_path / "d.jsonl")
+    assert line["zeroclaw"] == {
+        "agent": "ada",
+        "tool": "t",
+        "plugin": "acme",
+        "plugin_capability": "tool",
+        "plugin_binding": "acme",
+    }
+    assert line["event"] == {"action": "send", "category": "plugin", "outcome": "failure"}
+    assert line["attributes"] == {
+        "plugin_fn": "execute",
+        "source": "log",
+        "duration_ms": 5,
+        "raw": '{"a": 1}',
+    }
+
+
+def test_a_guest_cannot_name_itself_through_the_call_site(tmp_path: Path) -> None:
+    file = LogFile(tmp_path / "d.jsonl")
+    log = GuestLog(file)
+    instance = InstanceIdentity.default_tool("acme")
+    log.emit(LogRecord(instance, CallSite({"plugin": "other"}), "info", "x"))
+    log.close()
+    file.close()
+    [line] = lines(tmp_path / "d.jsonl")
+    assert line["zeroclaw"]["plugin"] == "acme"  # type: ignore[index]
+
+
+class StuckFile(LogFile):
+    """A disk that takes nothing until it is told to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.going = threading.Event()
+        self.reached = threading.Event()
+
+    def write(self, record: object) -> None:
+        self.reached.set()
+        self.going.wait(30)
+        super().write(record)  # type: ignore[arg-type]
+
+
+def test_what_waits_is_bounded_and_what_is_dropped_is_counted_and_said(tmp_path: Path) -> None:
+    file = StuckFile(tmp_path / "d.jsonl")
+    log = GuestLog(file, capacity=3, capacity_bytes=1_000)
+    log.emit(guest_record("first"))
+    assert file.reached.wait(30)
+    for number in range(4):
+        log.emit(guest_record(str(number)))
+    assert log.dropped == 2
+    file.going.set()
+    log.close()
+    file.close()
+    found = lines(tmp_path / "d.jsonl")
+    assert [line["message"] for line in found if line["event"]["action"] == "note"] == ["first", "0", "1"]  # type: ignore[index]
+    [dropped] = [line for line in found if line["event"]["action"] == "drop"]  # type: ignore[index]
+    assert dropped["attributes"] == {"newly_dropped": 2, "total_dropped": 2}
+    assert dropped["severity_text"] == "WARN"
+
+
+def test_the_bytes_that_wait_are_bounded_too(tmp_path: Path) -> None:
+    file = StuckFile(tmp_path / "d.jsonl")
+    log = GuestLog(file, capacity=100, capacity_bytes=10)
+    log.emit(guest_record("12345678"))
+    assert file.reached.wait(30)
+    log.emit(guest_record("123"))
+    log.emit(guest_record("12"))
+    assert log.dropped == 1
+    file.going.set()
+    log.close()
+    file.close()
+
+
+@pytest.mark.parametrize(("size", "dropped"), [(RECORD_BYTES, 0), (RECORD_BYTES + 1, 1)])
+def test_a_record_of_the_limit_is_kept_and_a_larger_one_is_dropped_whole(
+    tmp_path: Path, size: int, dropped: int
+) -> None:
+    file = LogFile(tmp_path / "d.jsonl")
+    log = GuestLog(file)
+    log.emit(guest_record("x" * (size - 2), function="f", raw="r"))
+    assert log.dropped == dropped
+    log.close()
+    file.close()
+    messages = [
+        line
+        for line in lines(tmp_path / "d.jsonl")
+        if line["message"] != "log records of plugins were dropped"
+    ]
+    assert len(messages) == 1 - dropped
+
+
+def test_after_the_end_records_are_dropped_and_nothing_is_raised(tmp_path: Path) -> None:
+    file = LogFile(tmp_path / "d.jsonl")
+    log = GuestLog(file)
+    log.close()
+    log.close()
+    log.emit(guest_record())
+    assert log.dropped == 1
+    file.close()
+
+
+def test_the_daemon_s_own_records_carry_their_facts_and_what_to_do(tmp_path: Path) -> None:
+    file = LogFile(tmp_path / "d.jsonl")
+    handler = DaemonLogHandler(file, lambda remedy: {"words": remedy.action.value})
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    record(
+        logger, logging.ERROR, "it broke", action="break", category="config",
+        outcome="failure", path="/x", remedy=Remedy(RemedyAction.FREE_SPACE),
+    )  # fmt: skip
+    try:
+        raise ValueError("planted-secret")
+    except ValueError:
+        logger.exception("a fault")
+    file.close()
+    first, second = lines(tmp_path / "d.jsonl")
+    assert first["severity_text"] == "ERROR"
+    assert first["event"] == {"action": "break", "category": "config", "outcome": "failure"}
+    assert first["attributes"] == {"path": "/x", "remedy": {"words": "free_space"}}
+    assert second["attributes"]["exception"] == "ValueError"  # type: ignore[index]
+    assert __file__ in json.dumps(second["attributes"])
+    assert "planted-secret" not in (tmp_path / "d.jsonl").read_text()

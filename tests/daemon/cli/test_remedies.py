@@ -1,0 +1,154 @@
+"""Remedies as words and commands, and texts of others on a terminal."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zeroclaw_daemon.cli.main import app
+from zeroclaw_daemon.cli.output import error_json, error_lines
+from zeroclaw_daemon.cli.remedies import Place, advise
+from zeroclaw_daemon.cli.text import is_plain, visible, visible_lines
+from zeroclaw_host.errors import Remedy, RemedyAction, StorageError
+
+PLACE = Place("/srv/it's here", platform="posix")
+
+EXAMPLES: dict[RemedyAction, tuple[dict[str, str], list[str] | None]] = {
+    RemedyAction.SET_CONFIG: ({"path": "a.b", "value": "$(id)"}, ["config", "set", "a.b", "$(id)"]),
+    RemedyAction.ADD_TRUSTED_KEY: (
+        {"key": "ab12"},
+        ["config", "set", "--append", "plugins.security.trusted_publisher_keys", "ab12"],
+    ),
+    RemedyAction.INSTALL_PLUGIN: ({"source": "./a b"}, ["plugin", "install", "./a b"]),
+    RemedyAction.REMOVE_PLUGIN: ({"name": "x"}, ["plugin", "remove", "x"]),
+    RemedyAction.UPDATE_PLUGIN: ({"name": "x"}, ["plugin", "remove", "x"]),
+    RemedyAction.NAME_REGISTRY: ({}, ["config", "set", "plugins.registry_url"]),
+    RemedyAction.REBUILD_PLUGIN: ({}, ["zeroclaw-plugin", "build"]),
+    RemedyAction.SIGN_PLUGIN: ({}, ["zeroclaw-plugin", "sign", "--help"]),
+    RemedyAction.START_DAEMON: ({}, ["daemon"]),
+    RemedyAction.STOP_DAEMON: ({"pid": "12"}, ["kill", "12"]),
+    RemedyAction.MAKE_DIRECTORY: ({"path": "/a b"}, ["mkdir", "-m", "700", "/a b"]),
+    RemedyAction.FREE_SPACE: ({"path": "/a b"}, ["df", "-h", "/a b"]),
+    RemedyAction.EDIT_FILE: ({"path": "/c.toml", "line": "3", "column": "4"}, None),
+    RemedyAction.INSTALL_EXTRA: ({"extra": "sdk"}, ["pip", "install", "zeroclaw-host[sdk]"]),
+    RemedyAction.RESTRICT_FILE: ({"path": "/a b"}, ["chmod", "600", "/a b"]),
+    RemedyAction.SHORTEN_PATH: ({"variable": "ZEROCLAW_SOCKET"}, None),
+    RemedyAction.RUN_HELP: ({"command": "config set"}, ["config", "set", "--help"]),
+}
+OTHER_PROGRAMS = {"zeroclaw-plugin", "kill", "mkdir", "df", "pip", "chmod"}
+
+
+@pytest.mark.req("PLG-195", "PLG-196")
+@pytest.mark.parametrize("action", list(RemedyAction))
+def test_every_remedy_has_words_and_where_one_helps_a_command(action: RemedyAction) -> None:
+    arguments, expected = EXAMPLES[action]
+    advice = advise(Remedy(action, arguments), PLACE)
+    assert advice.words.endswith(".")
+    if expected is None:
+        assert advice.command is None
+        assert all(value in advice.words for value in arguments.values())
+    elif expected[0] in OTHER_PROGRAMS:
+        assert advice.command is not None
+        assert shlex.split(advice.command) == expected
+    else:
+        assert advice.command is not None
+        assert advice.command.startswith(r"zeroclaw --config-dir '/srv/it'\''s here' ")
+        assert shlex.split(advice.command) == ["zeroclaw", "--config-dir", "/srv/it's here", *expected]
+
+
+@pytest.mark.parametrize("action", list(RemedyAction))
+def test_every_command_of_ours_that_a_remedy_names_exists(action: RemedyAction) -> None:
+    import typer.main
+
+    arguments, expected = EXAMPLES[action]
+    if expected is None or expected[0] in OTHER_PROGRAMS:
+        return
+    command = typer.main.get_command(app)
+    context = command.make_context(
+        "zeroclaw", ["--config-dir", "/x", *expected, "--help"], resilient_parsing=True
+    )
+    for word in expected:
+        subcommands = getattr(command, "commands", None)
+        if subcommands is None:
+            break
+        command = subcommands[word]
+    assert not hasattr(command, "commands")
+    options = {name for parameter in command.params for name in parameter.opts}
+    assert {word for word in expected if word.startswith("--")} <= options | {"--help"}
+    del context, arguments
+
+
+@pytest.mark.parametrize("action", list(RemedyAction))
+def test_a_remedy_without_its_arguments_is_still_words(action: RemedyAction) -> None:
+    assert advise(Remedy(action), PLACE).words
+
+
+def test_a_value_that_cannot_be_shown_as_it_is_gives_no_command() -> None:
+    for hostile in ("a\nb", "a\x1b[2J", "a\u202eb", "a\udcff"):
+        advice = advise(Remedy(RemedyAction.REMOVE_PLUGIN, {"name": hostile}), PLACE)
+        assert advice.command is None
+        assert advise(Remedy(RemedyAction.START_DAEMON), Place(hostile)).command is None
+
+
+def test_a_value_that_looks_like_an_option_is_guarded() -> None:
+    advice = advise(Remedy(RemedyAction.INSTALL_PLUGIN, {"source": "-rf"}), PLACE)
+    assert advice.command is not None
+    assert advice.command.endswith(" plugin install -- '-rf'")
+
+
+def test_the_command_to_start_a_daemon_is_not_printed_where_it_would_start_another_one() -> None:
+    advice = advise(Remedy(RemedyAction.START_DAEMON), Place("/c", data_dir_named=True))
+    assert advice.command is None
+    assert "ZEROCLAW_DATA_DIR" in advice.words
+
+
+def test_an_error_is_told_as_what_happened_why_and_what_to_do() -> None:
+    error = StorageError(
+        "it broke\x1b", remedy=Remedy(RemedyAction.FREE_SPACE, {"path": "/d"}), details={"errno": "E"}
+    )
+    error.__cause__ = ValueError("first\nsecond")
+    assert error_lines(error, PLACE) == [
+        "error: it broke\\x1b",
+        "  because: first\n           second",
+        "  to do: Make room on the file system; the command shows which one it is.",
+        "    df -h '/d'",
+    ]
+    as_json = error_json(error, PLACE)["error"]
+    assert as_json == {
+        "code": "storage_failed",
+        "kind": "unavailable",
+        "message": "it broke\x1b",
+        "causes": ["first\nsecond"],
+        "details": {"errno": "E"},
+        "remedy": {
+            "action": "free_space",
+            "arguments": {"path": "/d"},
+            "words": "Make room on the file system; the command shows which one it is.",
+            "command": "df -h '/d'",
+        },
+    }
+
+
+def test_without_a_place_the_remedy_is_left_out() -> None:
+    error = StorageError("it broke", remedy=Remedy(RemedyAction.START_DAEMON))
+    assert error_lines(error, None) == ["error: it broke"]
+
+
+@given(st.text())
+def test_visible_text_never_holds_what_a_terminal_obeys(text: str) -> None:
+    shown = visible(text)
+    assert is_plain(shown)
+    assert shown == text or not is_plain(text)
+    assert is_plain(visible_lines(text).replace("\n", "").replace("\t", ""))
+    shown.encode()
+
+
+def test_visible_text_keeps_everything_else() -> None:
+    assert visible("é ✓ 日本 ' \\ ") == "é ✓ 日本 ' \\ "
+    assert (
+        visible("a\tb\nc\r\x7f\x9b\u2028\u2066\ud800") == "a\\x09b\\x0ac\\x0d\\x7f\\x9b\\u2028\\u2066\\ud800"
+    )
+    assert visible_lines("a\tb\nc\r") == "a\tb\nc\\x0d"
