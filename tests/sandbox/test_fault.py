@@ -213,8 +213,6 @@ def test_the_largest_list_a_guest_can_hand_over_at_once(
 ):
     from zeroclaw_host.sandbox.interface import HostFunction, interface
 
-    if sandbox.conversion.name == "stock" and passes:
-        pytest.skip("element by element this takes seconds")
     state = interface(
         "zeroclaw:plugin/state", HostFunction("put", lambda frame, key, value, expected: Ok(len(value)))
     )

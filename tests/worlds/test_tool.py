@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import anyio
 import pytest
@@ -31,6 +35,7 @@ from zeroclaw_host.services.state import StateEntry, StateFault
 from zeroclaw_host.worlds.kinds import Tool
 from zeroclaw_host.worlds.tool import ToolPlugin
 
+INTERRUPTED = Path(__file__).parent / "guest" / "interrupted.py"
 SITE = CallSite({"agent": "assistant", "tool": "probe"})
 
 
@@ -478,3 +483,21 @@ def test_a_component_found_compiled_loads_in_milliseconds(sandbox, probe_compone
     started = time.perf_counter()
     sandbox.cache.load(probe_component, sha256=digest)
     assert time.perf_counter() - started < 0.02
+
+
+@pytest.mark.req("PAINS-1")
+def test_an_interrupt_from_the_terminal_ends_the_call_and_not_the_program(sandbox, probe_component, tmp_path):
+    component = tmp_path / "probe.wasm"
+    component.write_bytes(probe_component)
+    sandbox.cache.load(probe_component)
+    program = subprocess.Popen(
+        [sys.executable, str(INTERRUPTED), str(component), str(sandbox.cache.directory)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == "running\n"
+    program.send_signal(signal.SIGINT)
+    out, err = program.communicate(timeout=30)
+    assert (program.returncode, out) == (0, "interrupted\nworks\n"), err

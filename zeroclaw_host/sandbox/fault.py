@@ -61,7 +61,7 @@ class GuestException:
     traceback: str
 
 
-def explain(error: WasmtimeError, frame: CallFrame) -> BaseException:
+def explain(error: WasmtimeError, frame: CallFrame) -> PluginError:
     """What the caller of the plugin gets for an error of wasmtime.
 
     The first error the host met in this frame comes before anything the text says.

@@ -108,7 +108,7 @@ class CallFrame:
         self.table = ResourceTable() if table is None else table
         self.stdout = OutputCapture()
         self.stderr = OutputCapture()
-        self.error: BaseException | None = None
+        self.error: PluginError | None = None
         """The first error a host function met. The gate keeps it here; the call's caller gets it."""
         self.host_calls = 0
         self._clock = clock
@@ -245,7 +245,7 @@ class CallFrame:
 
     # --- end --------------------------------------------------------------------------------------------------------
 
-    def keep_error(self, error: BaseException) -> None:
+    def keep_error(self, error: PluginError) -> None:
         """Remember what a host function met, unless something was met before."""
         if self.error is None:
             self.error = error

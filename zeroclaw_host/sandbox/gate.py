@@ -63,22 +63,26 @@ class Gated:
             return True, deliver(frame, value)
         except BaseException as error:  # noqa: BLE001 - see above: nothing may leave
             if frame is not None:
-                frame.keep_error(self._named(error))
+                frame.keep_error(_plugin_error(error, self._label))
             return False, None
         finally:
             if frame is not None:
                 frame.leave_host()
 
-    def _named(self, error: BaseException) -> BaseException:
-        """The error as the plugin's caller shall see it: unexpected ones say which function they come from."""
-        if isinstance(error, PluginError) or not isinstance(error, Exception):
-            return error
-        failed = HostFunctionFailed(
-            f"the host's function {self._label} failed: {type(error).__name__}",
-            details={"function": self._label},
-        )
-        failed.__cause__ = error
-        return failed
+
+def _plugin_error(error: BaseException, label: str) -> PluginError:
+    """The error as the plugin's caller shall see it.
+
+    Whatever is not an answer about the plugin becomes one that names the host's function. That goes for interrupts and
+    exits too: on a guest thread they are nobody's Ctrl-C, and passed on they would end the caller's event loop.
+    """
+    if isinstance(error, PluginError):
+        return error
+    failed = HostFunctionFailed(
+        f"the host's function {label} failed: {type(error).__name__}", details={"function": label}
+    )
+    failed.__cause__ = error
+    return failed
 
 
 def drop_resource(_store: object, handle: int) -> None:
@@ -93,7 +97,7 @@ def drop_resource(_store: object, handle: int) -> None:
         return
     except BaseException as error:  # noqa: BLE001 - as in the gate
         if frame is not None:
-            frame.keep_error(error)
+            frame.keep_error(_plugin_error(error, "resource drop"))
     raise WasmtimeError(HOST_FAILURE)
 
 
@@ -106,5 +110,5 @@ def check_deadline() -> str | None:
         return None
     except BaseException as error:  # noqa: BLE001 - as in the gate
         if frame is not None:
-            frame.keep_error(error)
+            frame.keep_error(_plugin_error(error, "deadline check"))
         return HOST_FAILURE
