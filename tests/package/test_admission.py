@@ -80,6 +80,24 @@ def test_a_package_that_says_it_holds_skills_must_hold_some(package_directory: M
         admit(DirectoryReader(package_directory(capabilities=["skill", "tool"])), OPEN)
 
 
+@pytest.mark.req("PLG-004")
+@pytest.mark.parametrize("form", ["directory", "archive"])
+def test_a_broken_skill_bundle_is_refused_wherever_it_comes_from(package_directory: Make, form: str) -> None:
+    directory = package_directory(capabilities=["skill", "tool"], skills={"a/SKILL.md": SKILL})
+    reader = DirectoryReader(directory)
+    package = admit(reader, OPEN)
+    if form == "archive":
+        broken = dataclasses.replace(
+            package, skills=SkillTree({"a/SKILL.md": b"no front matter"}, frozenset({"a"}))
+        )
+        with pytest.raises(SkillsInvalid):
+            admit(ArchiveReader(write_archive(broken)), OPEN)
+    else:
+        (directory / "skills/a/SKILL.md").write_text("no front matter")
+        with pytest.raises(SkillsInvalid):
+            admit(reader, OPEN)
+
+
 def test_the_skills_of_a_package_that_says_nothing_of_them_are_left_alone(package_directory: Make) -> None:
     package = admit(DirectoryReader(package_directory(skills={"a/SKILL.md": "no front matter"})), OPEN)
     assert package.skills == SkillTree()
@@ -241,6 +259,16 @@ def test_one_flipped_byte_of_the_component_is_refused_in_every_mode(
             admit(reader, policy)
         assert caught.value.details["declared"] == hashlib.sha256(component).hexdigest()
         assert caught.value.details["found"] == hashlib.sha256(flipped).hexdigest()
+
+
+@pytest.mark.req("PLG-351", "PAINS-14")
+@pytest.mark.parametrize("mode", [SignatureMode.DISABLED, SignatureMode.PERMISSIVE])
+def test_the_digest_of_an_unsigned_package_is_enforced_too(
+    package_directory: Make, mode: SignatureMode
+) -> None:
+    directory = package_directory(wasm_sha256=hashlib.sha256(b"another").hexdigest())
+    with pytest.raises(DigestMismatch):
+        admit(DirectoryReader(directory), SignaturePolicy(mode))
 
 
 @pytest.mark.req("PLG-351")
