@@ -32,6 +32,7 @@ def test_a_guest_that_works_without_end_runs_out_of_fuel(embed, tool_core, surfa
 
 
 @pytest.mark.req("PLG-018", "PLG-019")
+@pytest.mark.realtime
 def test_a_guest_that_works_without_end_ends_at_its_deadline(embed, tool_core, surface, execute, new_frame):
     frame = new_frame(Limits(call_fuel=10**15, call_timeout_ms=150))
     component = embed(tool_core(ENDLESS))
@@ -129,6 +130,7 @@ def test_growing_memory_past_the_ceiling_fails_inside_the_guest(
 
 
 @pytest.mark.req("PLG-022")
+@pytest.mark.realtime
 def test_a_start_function_is_under_the_limits_too(wat, sandbox, new_frame):
     component = wat(
         "(component (core module $m (func $f (loop (br 0))) (start $f)) (core instance (instantiate $m)))"

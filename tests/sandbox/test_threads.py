@@ -69,6 +69,7 @@ def test_an_interrupt_of_the_waiting_thread_ends_the_call_before_it_goes_on(thre
 
 
 @pytest.mark.parametrize("backend", ["asyncio"])
+@pytest.mark.realtime
 def test_cancelling_the_task_ends_the_call_before_the_task_ends(backend, threads, new_frame):
     frame = new_frame()
     ended: list[type[BaseException]] = []
@@ -89,6 +90,7 @@ def test_cancelling_the_task_ends_the_call_before_the_task_ends(backend, threads
     anyio.run(main, backend=backend)
 
 
+@pytest.mark.realtime
 def test_a_call_cancelled_while_it_still_waits_for_a_thread_never_starts(new_frame):
     threads = GuestThreads(1)
     release = threading.Event()
@@ -128,6 +130,7 @@ def test_the_event_loop_goes_on_while_a_guest_works(threads, new_frame):
 
 
 @pytest.mark.req("PLG-019", "PAINS-5")
+@pytest.mark.realtime
 def test_more_endless_calls_than_threads_all_end_at_their_deadline_and_the_next_works(threads, new_frame):
     limits = Limits(call_timeout_ms=100)
 
