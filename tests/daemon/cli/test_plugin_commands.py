@@ -9,14 +9,21 @@ import stat
 import subprocess
 import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from zeroclaw_daemon.config.entries import EntryResolver
+from zeroclaw_daemon.config.file import load
+from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_daemon.plugin_tools import PluginTools
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.admission import admit
 from zeroclaw_host.package.archive import write_archive
 from zeroclaw_host.package.reader import DirectoryReader
 from zeroclaw_host.package.signature import SignaturePolicy
+from zeroclaw_host.services.bundle import InstanceServices
+from zeroclaw_host.services.logging import MemoryLogSink
 
 KEY = InstanceIdentity.default_tool("wat-echo").key
 EGRESS = 'permissions = ["http_client"]\n[egress]\nhosts = ["api.example.com", "*.example.org"]\n'
@@ -410,3 +417,17 @@ def test_an_agent_gets_the_tools_it_lists_and_none_that_must_be_asked_about(
     assert off.status == 5
     assert "all, asks, named, none, refuses" in off.err
     assert "asks gets no tools" in daemon.stop()[1]
+
+
+def test_a_daemon_that_ends_gives_up_what_is_being_compiled(home, zeroclaw, package, tmp_path: Path) -> None:
+    zeroclaw("plugin", "install", str(package()))
+    home.configure(ON)
+    paths = Paths.resolve(None, home.environment({"ZEROCLAW_CACHE_DIR": str(tmp_path / "empty")}))
+    snapshot = load(home.config_file)
+    resolver, log = EntryResolver(lambda: snapshot), MemoryLogSink()
+    for stopped, names in ((True, []), (False, ["wat_echo"])):
+        tools = PluginTools(paths, InstanceServices(config=resolver, log=log))
+        if stopped:
+            tools.stop()
+        assert [tool.name for tool in tools.tools(snapshot)] == names
+        tools.close()

@@ -132,6 +132,7 @@ class Daemon:
                 await anext(aiter(signals))
                 record(logger, logging.INFO, "the daemon ends", action="stop", category="daemon")
                 server.stop()
+                self._tools.stop()
 
     async def _load_tools(self) -> None:
         """Load what is installed ahead of the first prompt, which then need not wait for it."""

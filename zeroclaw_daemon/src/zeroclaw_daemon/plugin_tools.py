@@ -18,7 +18,7 @@ from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.plugins import open_host, plugins_dir, signature_policy
 from zeroclaw_daemon.records import record
-from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.errors import PluginUnavailable, ZeroclawError
 from zeroclaw_host.package.manifest import Capability
 from zeroclaw_host.package.signature import SignaturePolicy
 from zeroclaw_host.sandbox.limits import Limits
@@ -67,6 +67,7 @@ class PluginTools:
         self._paths = paths
         self._services = services
         self._lock = threading.Lock()
+        self._stopping = threading.Event()
         self._hosts: list[PluginHost] = []
         self._host: PluginHost | None = None
         self._built: _Built | None = None
@@ -99,13 +100,27 @@ class PluginTools:
         built = self._built
         return tuple(tool.name for tool in built.tools) if built is not None else ()
 
+    def stop(self) -> None:
+        """Give up what is being compiled, and load nothing more."""
+        self._stopping.set()
+
     def close(self) -> None:
         """Stop every engine that was started."""
+        self.stop()
         with self._lock:
             for host in self._hosts:
                 host.close()
             self._hosts.clear()
             self._host = None
+
+    def _keep_compiling(self, seconds: float) -> None:
+        """Told now and then while a component is compiled.
+
+        :raises PluginUnavailable: nobody will want the result.
+        """
+        del seconds
+        if self._stopping.is_set():
+            raise PluginUnavailable("the daemon ends")
 
     def _build(self, snapshot: Snapshot, settings: _Settings, stamp: Stamp) -> _Built:
         old = self._built if self._built is not None and self._built.settings == settings else None
@@ -142,8 +157,10 @@ class PluginTools:
                 action="plugin_notice", category="plugin", plugin=package.name, notice=notice.code.value,
             )  # fmt: skip
         try:
-            tool = host.load_tool(package)
+            tool = host.load_tool(package, on_compile=self._keep_compiling)
         except ZeroclawError as error:
+            if self._stopping.is_set():
+                return None
             _report(f"{package.name} does not load", error, package.name)
             return None
         record(
