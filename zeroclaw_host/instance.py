@@ -117,7 +117,9 @@ class InstanceScope:
             names = ", ".join(sorted(permission.value for permission in extra))
             raise GrantNotRequested(f"package {manifest.name} does not request {names}")
         if identity.package != manifest.name or identity.capability not in manifest.capabilities:
-            raise IdentityInvalid(f"package {manifest.name} has no {identity.capability.value} instance of that name")
+            raise IdentityInvalid(
+                f"package {manifest.name} has no {identity.capability.value} instance of that name"
+            )
         return cls(identity, manifest, effective)
 
     def grants_permission(self, permission: Permission) -> bool:
