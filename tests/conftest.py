@@ -9,8 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 REQUIREMENTS = Path(__file__).resolve().parents[1] / "docs" / "requirements"
+# A slow machine is no failure; what a property finds must be found again.
+settings.register_profile("project", deadline=None, print_blob=True)
+settings.load_profile("project")
+
 FAULT_NUMBER = re.compile(r"PAINS-([1-9]|1\d|2[0-5])")
 
 
