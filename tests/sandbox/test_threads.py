@@ -171,26 +171,19 @@ def test_closing_ends_what_runs_and_takes_no_more(new_frame):
         threads.run(new_frame(), lambda: None)
 
 
-def test_the_ticker_moves_the_epoch_only_while_a_guest_runs(monkeypatch):
+@pytest.mark.realtime
+def test_the_ticker_moves_the_epoch_while_a_guest_runs_and_then_sleeps(monkeypatch):
     engine = new_engine()
     ticked = threading.Event()
-    count = 0
-    increment = engine.increment_epoch
-
-    def counted() -> None:
-        nonlocal count
-        count += 1
-        ticked.set()
-        increment()
-
-    monkeypatch.setattr(engine, "increment_epoch", counted)
-    ticker = EpochTicker(engine, seconds=0.001)
-    assert count == 0
-    with ticker.guest():
-        assert ticked.wait(20)
-    deadline = time.monotonic() + 20
-    while ticker._thread.is_alive():
-        seen = count
-        ticker.close()
-        assert time.monotonic() < deadline
-    assert count <= seen + 1
+    monkeypatch.setattr(engine, "increment_epoch", ticked.set)
+    ticker = EpochTicker(engine, seconds=0.001, linger_seconds=0.003)
+    for _ in range(3):
+        ticked.clear()
+        with ticker.guest():
+            assert ticked.wait(20)
+        give_up = time.monotonic() + 20
+        while not ticker._asleep:
+            assert time.monotonic() < give_up
+            threading.Event().wait(0.001)
+    ticker.close()
+    assert not ticker._thread.is_alive()
