@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,6 +89,7 @@ def set_(
     as_json: JsonOption = False,
 ) -> None:
     """Set one property in the file. The empty value unsets an optional one."""
+    from zeroclaw_daemon.config.overrides import overrides_in
     from zeroclaw_daemon.config.writing import append_property, set_properties
 
     current = environment(context)
@@ -99,7 +101,7 @@ def set_(
     else:
         snapshot = set_properties(current.config_file, [(path, value)])
     shown = _shown(snapshot, path)
-    overridden = path in current.snapshot().overridden
+    overridden = path in {override.property for override in overrides_in(os.environ)}
     if overridden:
         warn(f"{path} is set by an environment variable too, which wins over the file")
     if as_json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from zeroclaw_daemon.cli.environment import environment
-from zeroclaw_daemon.cli.output import warn
 
 
 def daemon(context: typer.Context) -> None:
@@ -18,7 +17,4 @@ def daemon(context: typer.Context) -> None:
 
     from zeroclaw_daemon.app import run
 
-    paths = environment(context).paths
-    for notice in paths.notices:
-        warn(notice)
-    run(paths, os.environ)
+    run(environment(context).paths, os.environ)

@@ -27,11 +27,16 @@ class Environment:
 
     @cached_property
     def paths(self) -> Paths:
-        """The places of the installation.
+        """The places of the installation; variables that another setting overrules are named once, aloud.
 
         :raises UsageError: they cannot be determined.
         """
-        return Paths.resolve(self.config_dir, os.environ)
+        from zeroclaw_daemon.cli.output import warn
+
+        paths = Paths.resolve(self.config_dir, os.environ)
+        for notice in paths.notices:
+            warn(notice)
+        return paths
 
     @property
     def config_file(self) -> Path:

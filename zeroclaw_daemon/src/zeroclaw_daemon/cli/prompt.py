@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from zeroclaw_daemon.cli.environment import environment
-from zeroclaw_daemon.cli.output import warn
 from zeroclaw_daemon.cli.text import visible, visible_lines
 from zeroclaw_host.errors import UsageError
 
@@ -50,8 +49,6 @@ def prompt(
 
     current = environment(context)
     current.json = as_json
-    for notice in current.paths.notices:
-        warn(notice)
     said = sys.stdin.read() if text == "-" else text
     if not said.strip():
         raise UsageError("there is nothing to say: the prompt is blank")

@@ -26,8 +26,6 @@ def status(
 
     current = environment(context)
     current.json = as_json
-    for notice in current.paths.notices:
-        warn(notice)
     answer = anyio.run(_ask, current.paths)
     if as_json:
         say_json(answer)

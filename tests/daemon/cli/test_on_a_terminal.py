@@ -1,0 +1,69 @@
+"""What a person sees on a terminal: tables with headings, and movement while something takes long."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("compile_cache")
+
+
+@pytest.fixture
+def on_terminal(home):
+    """Runs a command with a terminal of its own; everything it showed, and its exit status."""
+
+    def run(*arguments: str) -> tuple[str, int]:
+        controller, terminal = pty.openpty()
+        program = subprocess.Popen(
+            ["zeroclaw", *arguments],
+            env={**home.environment(), "TERM": "xterm-256color", "COLUMNS": "100"},
+            cwd=home.path,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+        )
+        os.close(terminal)
+        shown = b""
+        try:
+            while True:
+                try:
+                    piece = os.read(controller, 4096)
+                except OSError:
+                    break
+                if not piece:
+                    break
+                shown += piece
+            return shown.decode(), program.wait(timeout=60)
+        finally:
+            program.kill()
+            program.wait()
+            os.close(controller)
+
+    return run
+
+
+def plain(shown: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+
+
+def test_an_install_shows_movement_and_a_list_has_headings(on_terminal, zeroclaw, package) -> None:
+    shown, status = on_terminal("plugin", "install", str(package(description="[bold]not markup[/bold]")))
+    assert status == 0
+    assert "installing " in plain(shown)
+    assert "\x1b[?25l" in shown
+    assert "installed wat-echo 1.0.0" in plain(shown)
+    table, status = on_terminal("plugin", "list", "--verify")
+    assert status == 0
+    lines = [line.split() for line in plain(table).splitlines() if line.strip()]
+    assert ["NAME", "VERSION", "CAPABILITIES", "SIGNATURE", "LOADS", "DESCRIPTION"] in lines
+    assert "[bold]not markup[/bold]" in plain(table)
+
+
+def test_away_from_a_terminal_nothing_moves(zeroclaw, package) -> None:
+    outcome = zeroclaw("plugin", "install", str(package()))
+    assert "\x1b" not in outcome.out + outcome.err
+    assert outcome.err == ""
