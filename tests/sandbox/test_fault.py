@@ -16,7 +16,7 @@ from zeroclaw_host.errors import (
 )
 from zeroclaw_host.sandbox.fault import python_exception
 from zeroclaw_host.sandbox.frame import CallCancelled
-from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.limits import MAX_LIST_ELEMENTS, Limits
 from zeroclaw_host.sandbox.values import Ok
 
 ENDLESS = "(loop $again (br $again)) unreachable"
@@ -96,6 +96,7 @@ def test_a_guest_that_wants_more_than_its_limits_does_not_start(limits, core, li
     with pytest.raises(MemoryLimit) as caught:
         start(sandbox, wat(f"(component {core})"), new_frame(limits))
     assert caught.value.details["limit"] == limit
+    assert f"({limit} is {caught.value.details['maximum']})" in caught.value.message
 
 
 @pytest.mark.req("PLG-020")
@@ -209,7 +210,7 @@ def test_cancelling_ends_a_busy_guest(embed, tool_core, surface, sandbox, new_fr
         sandbox.threads.run(frame, work)
 
 
-@pytest.mark.parametrize(("size", "passes"), [(2_796_000, True), (2_900_000, False)])
+@pytest.mark.parametrize(("size", "passes"), [(MAX_LIST_ELEMENTS, True), (2_900_000, False)])
 def test_the_largest_list_a_guest_can_hand_over_at_once(
     size, passes, embed, tool_core, surface, sandbox, execute
 ):

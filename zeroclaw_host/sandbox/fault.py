@@ -16,6 +16,7 @@ from wasmtime import ExitTrap, WasmtimeError
 from zeroclaw_host.errors import GuestTrap, MemoryLimit, OutOfFuel, PluginError, PluginUnavailable
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.gate import HOST_FAILURE
+from zeroclaw_host.sandbox.limits import MAX_LIST_ELEMENTS, MAX_MEMORIES, MAX_TABLES
 
 _TRAP: Final = "wasm trap: "
 _FUEL: Final = "all fuel consumed by WebAssembly"
@@ -41,6 +42,13 @@ _LIMITS: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = (
         "data in one call",
     ),
 )
+
+_FIXED_LIMITS: Final[Mapping[str, int]] = {
+    "memories": MAX_MEMORIES,
+    "tables": MAX_TABLES,
+    "list elements": MAX_LIST_ELEMENTS,
+}
+"""Limits nobody sets."""
 
 _PYTHON_TRACEBACK: Final = "Traceback (most recent call last):"
 _PYTHON_EXCEPTION: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
@@ -78,9 +86,7 @@ def explain(error: WasmtimeError, frame: CallFrame) -> PluginError:
     last = _last_line(text)
     for pattern, limit, what in _LIMITS:
         if pattern.search(last):
-            return MemoryLimit(
-                f"the plugin wants more {what} than allowed", details=_limit_details(limit, frame)
-            )
+            return _over_limit(f"the plugin wants more {what} than allowed", limit, frame)
     if last == HOST_FAILURE:
         return PluginError("a host function failed outside the call's frame")
     if not last.startswith(_TRAP):
@@ -99,7 +105,7 @@ def _explain_trap(trap: str, text: str, frame: CallFrame, stderr: str) -> Plugin
     raised = python_exception(stderr)
     if raised is not None and raised.type == "MemoryError":
         # A refused growth of memory is no trap: the guest sees it, and a Python guest dies of it in its own way.
-        return MemoryLimit("the plugin ran out of memory", details=_limit_details("max_memory_mb", frame))
+        return _over_limit("the plugin ran out of memory", "max_memory_mb", frame)
     word, sentence = _TRAPS.get(trap, (trap.replace(" ", "-"), f"the plugin trapped: {trap}"))
     details: dict[str, object] = {"trap": word, "backtrace": _backtrace(text), "stderr": stderr}
     if raised is not None:
@@ -108,12 +114,10 @@ def _explain_trap(trap: str, text: str, frame: CallFrame, stderr: str) -> Plugin
     return GuestTrap(sentence, details=details)
 
 
-def _limit_details(limit: str, frame: CallFrame) -> dict[str, object]:
-    details: dict[str, object] = {"limit": limit}
-    maximum: object = getattr(frame.limits, limit, None)
-    if maximum is not None:
-        details["maximum"] = maximum
-    return details
+def _over_limit(sentence: str, limit: str, frame: CallFrame) -> MemoryLimit:
+    """The error names the limit and its value, where it is one the operator sets."""
+    maximum: object = getattr(frame.limits, limit, _FIXED_LIMITS.get(limit))
+    return MemoryLimit(f"{sentence} ({limit} is {maximum})", details={"limit": limit, "maximum": maximum})
 
 
 def python_exception(stderr: str) -> GuestException | None:

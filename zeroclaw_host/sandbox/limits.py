@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Final
 
 from zeroclaw_host.errors import Kind, ZeroclawError
+
+MAX_LIST_ELEMENTS: Final = 2_796_000
+"""Elements of a list, bytes included, that a guest can hand over at once. wasmtime's own bound, measured; larger values
+have to be cut into pieces."""
+
+MAX_MEMORIES: Final = 1
+"""Linear memories of one store. wasmtime bounds each by itself, so only with one is the operator's ceiling the sum."""
+
+MAX_TABLES: Final = 64
+"""Tables of one store, bounded for the same reason."""
 
 
 class LimitInvalid(ZeroclawError):

@@ -15,15 +15,9 @@ from zeroclaw_host.sandbox.engine import EpochTicker
 from zeroclaw_host.sandbox.fault import explain
 from zeroclaw_host.sandbox.frame import CallFrame, entered
 from zeroclaw_host.sandbox.gate import check_deadline
-from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.limits import MAX_MEMORIES, MAX_TABLES, Limits
 from zeroclaw_host.sandbox.linker import LinkedComponent
 from zeroclaw_host.sandbox.resources import ResourceTable
-
-MAX_MEMORIES: Final = 1
-"""Linear memories of one store. wasmtime bounds each by itself, so only with one is the operator's ceiling the sum."""
-
-MAX_TABLES: Final = 64
-"""Tables of one store, bounded for the same reason."""
 
 _ON_EPOCH: Final = raw.epoch_callback(check_deadline)
 
