@@ -250,6 +250,14 @@ def trapping_component(component_of: ComponentMaker) -> bytes:
     )
 
 
+@pytest.fixture(scope="session")
+def large_component(component_of: ComponentMaker) -> bytes:
+    """A component that takes seconds to compile."""
+    work = "(i32.const 1)" + "(i32.add (i32.mul (local.get 0) (i32.const 3)))" * 400
+    busy = f"(func (param i32) (result i32) {work})\n" * 1_000
+    return component_of(ECHO.replace("(global $free", f"{busy}  (global $free", 1))
+
+
 PackageMaker = Callable[..., Path]
 
 

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import tomllib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -419,15 +420,23 @@ def test_an_agent_gets_the_tools_it_lists_and_none_that_must_be_asked_about(
     assert "asks gets no tools" in daemon.stop()[1]
 
 
-def test_a_daemon_that_ends_gives_up_what_is_being_compiled(home, zeroclaw, package, tmp_path: Path) -> None:
-    zeroclaw("plugin", "install", str(package()))
+def test_a_daemon_that_ends_gives_up_what_is_being_compiled(
+    home, zeroclaw, package, large_component, tmp_path: Path
+) -> None:
+    zeroclaw("plugin", "install", str(package(component=large_component)), "--no-verify")
     home.configure(ON)
     paths = Paths.resolve(None, home.environment({"ZEROCLAW_CACHE_DIR": str(tmp_path / "empty")}))
     snapshot = load(home.config_file)
-    resolver, log = EntryResolver(lambda: snapshot), MemoryLogSink()
-    for stopped, names in ((True, []), (False, ["wat_echo"])):
-        tools = PluginTools(paths, InstanceServices(config=resolver, log=log))
-        if stopped:
-            tools.stop()
-        assert [tool.name for tool in tools.tools(snapshot)] == names
-        tools.close()
+    services = InstanceServices(config=EntryResolver(lambda: snapshot), log=MemoryLogSink())
+    tools = PluginTools(paths, services)
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(tools.tools, snapshot)
+        # The compiler's lock on this component is there as soon as it has begun.
+        for _ in range(3_000):
+            if list((tmp_path / "empty").glob(".*.lock")):
+                break
+            wait([loading], timeout=0.01)
+        tools.stop()
+        assert list(loading.result(timeout=60)) == []
+    tools.close()
+    assert [path for path in (tmp_path / "empty").iterdir() if path.stat().st_size > 1_000] == []

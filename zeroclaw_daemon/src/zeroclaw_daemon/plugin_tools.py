@@ -143,6 +143,8 @@ class PluginTools:
                 action="plugin_not_active", category="plugin", plugin=package.name, limit=settings.ceiling,
             )  # fmt: skip
         for package in tools[: settings.ceiling]:
+            if self._stopping.is_set():
+                break
             key = (package.name, package.manifest_bytes, package.component_sha256)
             tool = (old.loaded.get(key) if old is not None else None) or self._load(self._host, package)
             if tool is not None:

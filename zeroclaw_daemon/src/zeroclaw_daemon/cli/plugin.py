@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from zeroclaw_host.host import PluginHost
     from zeroclaw_host.installation.rows import RowStore
     from zeroclaw_host.registry.client import RegistryClient
+    from zeroclaw_host.worlds.loading import LoadVerdict
 
 app = typer.Typer(
     help="""Install, look at and remove plugins.
@@ -129,16 +131,19 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List the installed packages. Without --verify nothing is compiled and nothing runs."""
+    from zeroclaw_daemon.plugins import plugins_dir, signature_policy
+    from zeroclaw_host.installation.discovery import discover
+
     current = environment(context)
     current.json = as_json
     snapshot = warned_snapshot(current)
-    with _host(current, snapshot) as host:
-        if verify:
-            with Activity("trying every package"):
-                found = host.discover()
-                verdicts = {each.installed.name: each.verdict for each in host.check_all()}
-        else:
-            found, verdicts = host.discover(), None
+    verdicts: dict[str, LoadVerdict] | None = None
+    found = discover(plugins_dir(snapshot, current.paths), signature_policy(snapshot))
+    if verify:
+        with _host(current, snapshot) as host, Activity("trying every package"):
+            verdicts = {each.installed.name: each.verdict for each in host.check_all()}
+        # A package that went meanwhile has no verdict, and is not there.
+        found = replace(found, packages=tuple(each for each in found.packages if each.name in verdicts))
     if as_json:
         say_json(list_json(found, verdicts))
         return

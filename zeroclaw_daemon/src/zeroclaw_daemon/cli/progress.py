@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Activity:
-    """A line that moves while the block runs: a spinner, and a bar while bytes are counted.
+    """A line that moves while the block runs: a spinner, the time, and how far it is.
 
     :param what: what is being done, already fit to be shown.
     """
@@ -23,22 +23,13 @@ class Activity:
 
     def __enter__(self) -> Activity:
         if sys.stderr.isatty():
-            from rich.progress import (
-                BarColumn,
-                DownloadColumn,
-                Progress,
-                SpinnerColumn,
-                TextColumn,
-                TimeElapsedColumn,
-            )
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
             from zeroclaw_daemon.cli.output import console
 
             self._progress = Progress(
                 SpinnerColumn(),
                 TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=24),
-                DownloadColumn(),
                 TimeElapsedColumn(),
                 console=console(stderr=True),
                 transient=True,
@@ -55,11 +46,14 @@ class Activity:
 
     def downloaded(self, done: int, total: int | None) -> None:
         """So many bytes have come, of so many."""
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=done, total=total)
+        size = f"{done / 1e6:.1f} MB" if total is None else f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"
+        self._say(f"{self._what}: downloaded {size}")
 
     def compiling(self, seconds: float) -> None:
         """A component is being compiled. The time is shown anyway."""
         del seconds
+        self._say(f"{self._what}: compiling")
+
+    def _say(self, text: str) -> None:
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, description=f"{self._what}: compiling", total=None)
+            self._progress.update(self._task, description=text)
