@@ -16,7 +16,9 @@ from zeroclaw_host.errors import (
 )
 from zeroclaw_host.sandbox.fault import python_exception
 from zeroclaw_host.sandbox.frame import CallCancelled
+from zeroclaw_host.sandbox.interface import HostFunction, interface
 from zeroclaw_host.sandbox.limits import MAX_LIST_ELEMENTS, Limits
+from zeroclaw_host.sandbox.linker import Surface
 from zeroclaw_host.sandbox.values import Ok
 
 ENDLESS = "(loop $again (br $again)) unreachable"
@@ -84,7 +86,7 @@ def test_each_trap_has_its_word_and_a_backtrace(
             "(core module $m) " + "(core instance (instantiate $m))" * 3,
             "max_instances",
         ),
-        (Limits(), "(core module $m (memory 1)) " + "(core instance (instantiate $m))" * 2, "memories"),
+        (Limits(), "(core module $m (memory 1)) " + "(core instance (instantiate $m))" * 5, "memories"),
         (
             Limits(max_instances=100),
             "(core module $m (table 1 funcref)) " + "(core instance (instantiate $m))" * 65,
@@ -128,6 +130,21 @@ def test_growing_memory_past_the_ceiling_fails_inside_the_guest(
         component = embed(tool_core(body.format(pages=pages)))
         answer = execute(component, surface(), frame=new_frame(Limits(max_memory_mb=1)))
         assert answer == Ok({"success": True, "output": grown, "error": None})
+
+
+@pytest.mark.req("PLG-020")
+@pytest.mark.parametrize(("memories", "pages_each"), [(1, 16), (2, 8), (3, 4), (4, 4)])
+def test_the_memory_ceiling_is_that_of_all_memories_together(memories, pages_each, wat, sandbox, new_frame):
+    one_mebibyte = Limits(max_memory_mb=1)
+    for pages, fits in ((pages_each, True), (pages_each + 1, False)):
+        instances = "(core instance (instantiate $m))" * memories
+        component = wat(f"(component (core module $m (memory {pages})) {instances})")
+        if fits:
+            start(sandbox, component, new_frame(one_mebibyte))
+        else:
+            with pytest.raises(MemoryLimit) as caught:
+                start(sandbox, component, new_frame(one_mebibyte))
+            assert caught.value.details["limit"] == "max_memory_mb"
 
 
 @pytest.mark.req("PLG-022")
@@ -214,8 +231,6 @@ def test_cancelling_ends_a_busy_guest(embed, tool_core, surface, sandbox, new_fr
 def test_the_largest_list_a_guest_can_hand_over_at_once(
     size, passes, embed, tool_core, surface, sandbox, execute
 ):
-    from zeroclaw_host.sandbox.interface import HostFunction, interface
-
     state = interface(
         "zeroclaw:plugin/state", HostFunction("put", lambda frame, key, value, expected: Ok(len(value)))
     )
@@ -267,8 +282,6 @@ def test_an_interpreter_without_memory_is_understood(text):
 
 def start(sandbox, component: bytes, frame) -> None:
     """Instantiate a component that exports nothing."""
-    from zeroclaw_host.sandbox.linker import Surface
-
     bare = Surface(
         interfaces={},
         native=frozenset(),

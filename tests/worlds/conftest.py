@@ -67,6 +67,48 @@ def _build(work: Path, source: str, wit: str, built: Path) -> None:
     beside.replace(built)
 
 
+JCO = "1.35.0"
+
+
+@pytest.fixture(scope="session")
+def javascript_component(
+    tmp_path_factory: pytest.TempPathFactory, system_program: Callable[[str], str]
+) -> bytes:
+    """``guest/shout.js`` as a component, built by another toolchain than the Python one."""
+    source = (_HERE / "guest" / "shout.js").read_text(encoding="utf-8")
+    wit = _tool_world()
+    key = hashlib.sha256("\0".join((source, wit, JCO)).encode()).hexdigest()
+    built = _CACHE / f"shout-{key[:32]}.wasm"
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with (_CACHE / "shout.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists():
+            work = tmp_path_factory.mktemp("shout")
+            (work / "wit").mkdir()
+            (work / "wit" / "plugin.wit").write_text(wit, encoding="utf-8")
+            (work / "shout.js").write_text(source, encoding="utf-8")
+            npx = system_program("npx")
+            command = [npx, "--yes", f"@bytecodealliance/jco@{JCO}", "componentize", "shout.js"]
+            command += [
+                "--wit",
+                str(work / "wit"),
+                "-n",
+                "tool-plugin",
+                "--backend",
+                "quickjs",
+                "-o",
+                "shout.wasm",
+            ]
+            done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+            if done.returncode:
+                report = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+                report(f"needs npm's package @bytecodealliance/jco: {done.stderr.strip()[-300:]}")
+            beside = built.with_suffix(f".{os.getpid()}")
+            shutil.copyfile(work / "shout.wasm", beside)
+            beside.replace(built)
+    return built.read_bytes()
+
+
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[Sandbox]:
     """A sandbox whose compiled components outlive the run."""

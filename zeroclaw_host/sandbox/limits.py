@@ -11,11 +11,11 @@ MAX_LIST_ELEMENTS: Final = 2_796_000
 """Elements of a list, bytes included, that a guest can hand over at once. wasmtime's own bound, measured; larger values
 have to be cut into pieces."""
 
-MAX_MEMORIES: Final = 1
-"""Linear memories of one store. wasmtime bounds each by itself, so only with one is the operator's ceiling the sum."""
+MAX_MEMORIES: Final = 4
+"""Linear memories of one store. A Python guest has one, a JavaScript guest two."""
 
 MAX_TABLES: Final = 64
-"""Tables of one store, bounded for the same reason."""
+"""Tables of one store. wasmtime bounds the elements of each alone."""
 
 
 class LimitInvalid(ZeroclawError):
@@ -39,7 +39,7 @@ class Limits:
     call_timeout_ms: int = 30_000
     """Wall-clock milliseconds of one call, host work included."""
     max_memory_mb: int = 256
-    """Mebibytes of linear memory."""
+    """Mebibytes of linear memory in all. A component of several memories gets equal shares of it."""
     max_table_elements: int = 100_000
     """Elements of one table."""
     max_instances: int = 64

@@ -53,13 +53,15 @@ class Export:
     call: CallExport
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LinkedComponent:
     """A compiled component together with its linker. May be instantiated from several threads at once."""
 
     component: Component
     linker: Linker
     exports: Mapping[tuple[str, str], Export] = field(repr=False)
+    memories: int = 1
+    """Shares into which its memory is divided; grows when it turns out to have more memories."""
 
 
 def link(engine: Engine, component: Component, surface: Surface, conversion: Conversion) -> LinkedComponent:

@@ -7,11 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from zeroclaw_host.errors import MemoryLimit
 from zeroclaw_host.sandbox.cache import ComponentCache
 from zeroclaw_host.sandbox.compile import CompileLimits, Progress
 from zeroclaw_host.sandbox.conversion import Conversion, best_conversion
 from zeroclaw_host.sandbox.engine import EpochTicker, new_engine
 from zeroclaw_host.sandbox.frame import CallFrame
+from zeroclaw_host.sandbox.limits import MAX_MEMORIES
 from zeroclaw_host.sandbox.linker import LinkedComponent, Surface, link
 from zeroclaw_host.sandbox.store import Guest
 from zeroclaw_host.sandbox.threads import DEFAULT_THREADS, GuestThreads
@@ -75,13 +77,22 @@ class Sandbox:
 
         :raises PluginError: it does not instantiate.
         """
-        guest = Guest(self.engine, self._ticker, self.conversion, linked, frame.limits, frame.table)
-        try:
-            guest.start(frame)
-        except BaseException:
-            guest.close()
-            raise
-        return guest
+        while True:
+            shares = linked.memories
+            guest = Guest(self.engine, self._ticker, self.conversion, linked, frame.limits, frame.table)
+            try:
+                guest.start(frame)
+                return guest
+            except MemoryLimit as error:
+                guest.close()
+                if error.details["limit"] != "memories" or shares >= MAX_MEMORIES:
+                    raise
+                linked.memories = max(
+                    linked.memories, shares * 2
+                )  # how many a component has is known only when it asks for them
+            except BaseException:
+                guest.close()
+                raise
 
     def close(self) -> None:
         """End every call, then the threads."""

@@ -15,7 +15,7 @@ from zeroclaw_host.sandbox.engine import EpochTicker
 from zeroclaw_host.sandbox.fault import explain
 from zeroclaw_host.sandbox.frame import CallFrame, entered
 from zeroclaw_host.sandbox.gate import check_deadline
-from zeroclaw_host.sandbox.limits import MAX_MEMORIES, MAX_TABLES, Limits
+from zeroclaw_host.sandbox.limits import MAX_TABLES, Limits
 from zeroclaw_host.sandbox.linker import LinkedComponent
 from zeroclaw_host.sandbox.resources import ResourceTable
 
@@ -45,11 +45,12 @@ class Guest:
         self._instance: Instance | None = None
         self._store = Store(engine)
         self._store.set_limits(
-            memory_size=limits.max_memory_bytes,
+            # wasmtime bounds each memory by itself; with shares the operator's ceiling is that of the sum.
+            memory_size=limits.max_memory_bytes // linked.memories,
             table_elements=limits.max_table_elements,
             instances=limits.max_instances,
             tables=MAX_TABLES,
-            memories=MAX_MEMORIES,
+            memories=linked.memories,
         )
         self._store.set_wasi(WasiConfig())  # nothing preopened, inherited or allowed
         raw.on_epoch(self._store, _ON_EPOCH)
