@@ -20,7 +20,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
@@ -135,7 +135,7 @@ def _imports_refused(project: Project, refused: Sequence[Finding]) -> BuildFaile
         remedy=Remedy(
             RemedyAction.EDIT_FILE, {"path": str(project.directory / first.file), "line": str(first.line)}
         ),
-        details={"findings": [asdict(each) for each in refused]},
+        details={"findings": tuple(refused)},
     )
 
 

@@ -27,7 +27,7 @@ class ExtraMissing(ZeroclawError):
 
 
 class BuildFailed(ZeroclawError):
-    """A component was not built. ``details`` holds ``findings``, and ``output`` of the builder where it ran."""
+    """A component was not built. ``details`` holds ``findings``, or ``output`` and ``status`` of the builder."""
 
     code = "build_failed"
     kind = Kind.INVALID

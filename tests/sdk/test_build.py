@@ -63,7 +63,7 @@ def test_a_strict_build_refuses_lazy_imports_too(project: Make):
     error = refusal(project({"app.py": GOOD + "\ndef later():\n    import csv\n"}), strict=True)
     assert "app.py:11" in error.message
     [finding] = error.details["findings"]
-    assert (finding["problem"], finding["module"]) == ("lazy", "csv")
+    assert (finding.problem, finding.module) == ("lazy", "csv")
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
+from getpass import getpass
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from zeroclaw_host.errors import Remedy, RemedyAction, ZeroclawError
+from zeroclaw_host.errors import Remedy, RemedyAction, UsageError, ZeroclawError
 from zeroclaw_host.quoting import Word, line
 
 out = Console(highlight=False, soft_wrap=True)
@@ -28,6 +30,18 @@ def run_app(app: typer.Typer, program: str) -> int:
         print_error(error)
         return error.kind.value
     return 0
+
+
+def ask_passphrase(prompt: str) -> bytes:
+    """A passphrase typed on the terminal, unseen.
+
+    :raises UsageError: there is no terminal to ask on.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "there is no terminal to ask for the passphrase on; name a file with --passphrase-file"
+        )
+    return getpass(prompt).encode()
 
 
 def print_error(error: ZeroclawError) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.markup import escape
@@ -19,7 +19,8 @@ from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_sdk.build import build as build_project
 from zeroclaw_sdk.check import CheckReport
 from zeroclaw_sdk.check import check as check_package
-from zeroclaw_sdk.cli.output import err, out, print_error, print_json, remedy_words, run_app
+from zeroclaw_sdk.cli.output import ask_passphrase, err, out, print_error, print_json, remedy_words, run_app
+from zeroclaw_sdk.errors import BuildFailed
 from zeroclaw_sdk.imports import Finding, Severity
 from zeroclaw_sdk.keys import generate_key, load_key, read_passphrase
 from zeroclaw_sdk.pack import pack as pack_project
@@ -103,10 +104,14 @@ def build(
     A component has no files to import from later. Imports inside functions and compiled extension modules cannot work
     in it; both are reported with file and line.
     """
-    with err.status("building") as status:
-        report = build_project(
-            Project.open(directory), strict=strict, force=force, progress=lambda step: status.update(step)
-        )
+    try:
+        with err.status("building") as status:
+            report = build_project(
+                Project.open(directory), strict=strict, force=force, progress=status.update
+            )
+    except BuildFailed as error:
+        _print_failed_build(error)
+        raise
     if as_json:
         print_json(report)
         return
@@ -114,6 +119,13 @@ def build(
     word = f"built in {report.seconds:.1f} s" if report.fresh else "unchanged"
     out.print(f"{escape(str(report.component))}  {report.size / 1e6:.1f} MB  {word}")
     out.print(f"sha256 {report.sha256}")
+
+
+def _print_failed_build(error: BuildFailed) -> None:
+    """What the error itself is too short for: every import, or all that the builder said."""
+    print_findings(cast("tuple[Finding, ...]", error.details.get("findings", ())))
+    if output := error.details.get("output"):
+        err.print(f"[dim]{escape(str(output).strip())}[/dim]")
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:
@@ -261,7 +273,9 @@ def keygen(
     if passphrase_file is not None:
         secret = read_passphrase(passphrase_file)
     elif passphrase:
-        secret = str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)).encode()
+        secret = ask_passphrase("Passphrase: ")
+        if not secret or ask_passphrase("The same again: ") != secret:
+            raise UsageError("the passphrase is empty, or was not the same twice")
     public = generate_key(path, passphrase=secret)
     out.print(f"made {escape(str(path))}; keep it to yourself")
     out.print(f"public key {public}")
@@ -271,7 +285,7 @@ def _asking(path: Path, passphrase_file: Path | None) -> Callable[[], bytes]:
     def ask() -> bytes:
         if passphrase_file is not None:
             return read_passphrase(passphrase_file)
-        return str(typer.prompt(f"Passphrase of {path}", hide_input=True, err=True)).encode()
+        return ask_passphrase(f"Passphrase of {path}: ")
 
     return ask
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 from zeroclaw_host.errors import StorageError, ZeroclawError
 from zeroclaw_host.package.admission import AdmittedPackage, admit
 from zeroclaw_host.package.archive import ArchiveReader
-from zeroclaw_host.package.manifest import Manifest, parse_manifest
+from zeroclaw_host.package.manifest import MANIFEST_NAME, Manifest, parse_manifest
 from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
 from zeroclaw_host.registry.index import MAX_INDEX_BYTES, Entry, Index, parse_index
 from zeroclaw_host.registry.location import INDEX_NAME, Location
@@ -28,6 +28,8 @@ from zeroclaw_sdk.signing import read_archive, strict_policy
 PACKAGES: Final = "packages"
 PUBLISHERS: Final = "publishers"
 _LOCK: Final = ".registry.lock"
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,254}")
+"""What :func:`archive_name` can yield, and nothing that could mean another place."""
 _KEY: Final = re.compile(r"[0-9a-fA-F]{64}")
 
 
@@ -126,7 +128,7 @@ class RegistryDirectory:
         :raises StorageError: it cannot be read or written; the registry is then as it was.
         """
         data = read_archive(source)
-        package = self._admit(data, allow_unsigned=allow_unsigned)
+        package = self._admit(data, source.name, allow_unsigned=allow_unsigned)
         digest = hashlib.sha256(data).hexdigest()
         manifest = package.manifest
         with self._locked():
@@ -184,7 +186,7 @@ class RegistryDirectory:
     def archive_path(self, url: str) -> Path | None:
         """The file behind an entry's relative URL, or None when it leads anywhere but into ``packages/``."""
         folder, _, name = unquote(url).partition("/")
-        if folder != PACKAGES or not name or "/" in name or "\\" in name or name.startswith("."):
+        if folder != PACKAGES or not _FILE_NAME.fullmatch(name):
             return None
         path = self.directory / PACKAGES / name
         return None if path.is_symlink() else path
@@ -198,14 +200,14 @@ class RegistryDirectory:
         data = read_archive(path)
         if hashlib.sha256(data).hexdigest() != entry.digest:
             raise PublishRefused("the archive's bytes are not those of its sha256")
-        manifest = self._admit(data, allow_unsigned=allow_unsigned).manifest
+        manifest = self._admit(data, path.name, allow_unsigned=allow_unsigned).manifest
         if (manifest.name, manifest.version) != (entry.name, entry.version):
             raise PublishRefused(f"the archive holds {manifest.name}@{manifest.version}")
 
-    def _admit(self, data: bytes, *, allow_unsigned: bool) -> AdmittedPackage:
-        reader = ArchiveReader(data)
+    def _admit(self, data: bytes, origin: str, *, allow_unsigned: bool) -> AdmittedPackage:
+        reader = ArchiveReader(data, origin=origin)
         raw = reader.read_manifest()
-        manifest = parse_manifest(raw, path=INDEX_NAME)
+        manifest = parse_manifest(raw, path=f"{origin}/{MANIFEST_NAME}")
         if allow_unsigned and manifest.signature is None and manifest.publisher_key is None:
             return admit(reader, SignaturePolicy(SignatureMode.DISABLED, frozenset()))
         # Without a list of publishers the signature must be good, whoever made it.
