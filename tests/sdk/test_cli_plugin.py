@@ -118,7 +118,9 @@ def test_every_mistake_is_one_error_with_its_status(
     assert done.out == ""
 
 
-@pytest.mark.parametrize("name", ["", "new", "build", "check", "run", "keygen", "sign", "verify", "pack"])
+@pytest.mark.parametrize(
+    "name", ["", "new", "build", "check", "run", "keygen", "sign", "verify", "pack", "wit"]
+)
 def test_every_command_explains_itself(command: Run, name: str):
     done = command("zeroclaw-plugin", *name.split(), "--help")
     assert done.status == 0

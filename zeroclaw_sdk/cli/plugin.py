@@ -20,7 +20,7 @@ from zeroclaw_sdk.build import build as build_project
 from zeroclaw_sdk.check import CheckReport
 from zeroclaw_sdk.check import check as check_package
 from zeroclaw_sdk.cli.output import ask_passphrase, err, out, print_error, print_json, remedy_words, run_app
-from zeroclaw_sdk.errors import BuildFailed
+from zeroclaw_sdk.errors import BuildFailed, ScaffoldConflict
 from zeroclaw_sdk.imports import Finding, Severity
 from zeroclaw_sdk.keys import generate_key, load_key, read_passphrase
 from zeroclaw_sdk.pack import pack as pack_project
@@ -30,6 +30,7 @@ from zeroclaw_sdk.run import run as run_package
 from zeroclaw_sdk.scaffold import new_plugin
 from zeroclaw_sdk.signing import sign as sign_project
 from zeroclaw_sdk.signing import verify as verify_package
+from zeroclaw_sdk.world import write_world
 
 _HELP = """Write, build, try, sign and pack a ZeroClaw plugin in Python.
 
@@ -252,6 +253,22 @@ def _print_run(report: RunReport) -> None:
         if not report.result.success:
             err.print(f"[red]the tool failed:[/red] {escape(report.result.error or '')}")
     err.print(f"[dim]{report.milliseconds:.0f} ms[/dim]")
+
+
+@app.command()
+def wit(
+    target: Annotated[Path, typer.Argument(help="The directory to make.")],
+    directory: Annotated[Path, typer.Option(help="The plugin's directory.")] = HERE,
+) -> None:
+    """Write the world the manifest asks for as WIT, for plugins in other languages.
+
+    The world is called 'plugin'; for JavaScript: jco componentize app.js --wit DIR -n plugin --backend quickjs -o OUT
+    """
+    manifest = Project.open(directory).manifest
+    if target.exists():
+        raise ScaffoldConflict(f"{target} exists already", details={"path": str(target)})
+    write_world(target, manifest.capabilities, manifest.permissions)
+    out.print(f"made {escape(str(target))}")
 
 
 @app.command()
