@@ -11,6 +11,7 @@ from zeroclaw_daemon.agent.directory import Agent
 from zeroclaw_daemon.agent.events import MessageChunk, ThoughtChunk, ToolCalled, ToolReturned, TurnEvent
 from zeroclaw_daemon.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from zeroclaw_daemon.agent.providers.base import ModelRequest, TextDelta, ThoughtDelta
+from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.strict_json import JsonValue, NotJson, parse
 from zeroclaw_host.errors import Kind, ZeroclawError
 from zeroclaw_host.services.logging import CallSite
@@ -31,16 +32,13 @@ class StepLimit(ZeroclawError):
 
 
 class Turn:
-    """One turn of an agent. After :meth:`run` ended, however it ended, the rest says how far it came.
+    """One turn. After :meth:`run` ended, however it ended, the rest says how far it came.
 
     :param history: the conversation before this turn.
     :param call_site: whom log records of tools are attributed to; each call adds its tool.
     """
 
-    def __init__(
-        self, agent: Agent, history: Sequence[Message], prompt: str, emit: Emit, call_site: CallSite
-    ) -> None:
-        self._agent = agent
+    def __init__(self, history: Sequence[Message], prompt: str, emit: Emit, call_site: CallSite) -> None:
         self._history = tuple(history)
         self._emit = emit
         self._call_site = call_site
@@ -66,25 +64,22 @@ class Turn:
         said = "".join(self._step_text)
         return (*self._finished, AssistantMessage(f"{said}\n{INTERRUPTED}" if said else INTERRUPTED))
 
-    async def run(self) -> str:
-        """Take the turn; the text of the answer.
+    async def run(self, agent: Agent) -> str:
+        """Let this agent take the turn; the text of the answer.
 
         :raises ProviderError: the model failed.
         :raises StepLimit: it has asked the model as often as the agent may.
         """
-        for _ in range(self._agent.max_steps):
-            calls = await self._ask()
+        for _ in range(agent.max_steps):
+            calls = await self._ask(agent)
             if not calls:
                 return self.text
-            await self._make(calls)
-        raise StepLimit(
-            f"the turn was ended after {self._agent.max_steps} steps",
-            details={"max_steps": self._agent.max_steps},
-        )
+            await self._make(calls, agent.tools)
+        limit = agent.max_steps
+        raise StepLimit(f"the turn was ended after {limit} steps", details={"max_steps": limit})
 
-    async def _ask(self) -> list[ToolCall]:
+    async def _ask(self, agent: Agent) -> list[ToolCall]:
         """One question to the model: its text is streamed, its calls are returned."""
-        agent = self._agent
         request = ModelRequest(
             agent.model, agent.system_prompt, (*self._history, *self._finished), agent.tools.specs()
         )
@@ -105,13 +100,13 @@ class Turn:
             self._step_text.clear()
         return calls
 
-    async def _make(self, calls: list[ToolCall]) -> None:
+    async def _make(self, calls: list[ToolCall], tools: ToolRegistry) -> None:
         """Make the calls of one step, in order. They enter the conversation together with their results."""
         results: list[ToolMessage] = []
         for call in calls:
             await self._emit(ToolCalled(call.id, call.name, _as_value(call.arguments)))
             site = CallSite({**self._call_site.attributes, "tool": call.name, "tool_call_id": call.id})
-            result = await self._agent.tools.call(call, site)
+            result = await tools.call(call, site)
             results.append(ToolMessage(call.id, call.name, _told(result), result.success))
             await self._emit(ToolReturned(call.id, call.name, _told(result), result.success))
         self._finished.append(AssistantMessage("".join(self._step_text), tuple(calls)))

@@ -17,7 +17,6 @@ from itertools import accumulate
 from typing import Final, Protocol
 
 import anyio
-import anyio.abc
 
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.records import record
@@ -111,8 +110,7 @@ class Connection:
         self._deaf = False
         self._all_written = anyio.Event()
         self._hang_up_calls: dict[object, Callable[[], None]] = {}
-        self._outstanding = 0
-        self._settled = anyio.Event()
+        self._all_answered = anyio.Event()
         self._asked: dict[str, _Asked] = {}
         self._next_id = 0
         self._frame_left = self._limits.frame_seconds
@@ -207,16 +205,14 @@ class Connection:
         """Read and answer until the peer hangs up; the error to end with, if there is one."""
         ending: ZeroclawError | None = None
         async with anyio.create_task_group() as calls:
-            calls.start_soon(self._serve_in_order, calls)
+            calls.start_soon(self._serve_in_order)
             ending = await self._read()
+            self._inbox.close()
             self._hang_up()
-            if self._outstanding:
-                if ending is None:
-                    await self._settled.wait()
-                else:
-                    with self._clock.move_on_after(self._limits.terminal_seconds):
-                        await self._settled.wait()
-            calls.cancel_scope.cancel()
+            if ending is not None:
+                with self._clock.move_on_after(self._limits.terminal_seconds):
+                    await self._all_answered.wait()
+                calls.cancel_scope.cancel()
         return ending
 
     async def _end_with(self, error: ZeroclawError) -> None:
@@ -286,12 +282,12 @@ class Connection:
             case Request() if not envelope.wants_reply and self._handler.observe(envelope):
                 pass
             case Request():
-                await self._enqueue(envelope)
+                await self._inbox.send(envelope)
             case Rejected():
                 record(
                     logger, logging.WARNING, "a malformed frame", action=envelope.error.code, length=len(line)
                 )
-                await self._enqueue(envelope)
+                await self._inbox.send(envelope)
             case Response():
                 self._resolve(envelope, len(line))
             case Dropped():
@@ -299,10 +295,6 @@ class Connection:
                     logger, logging.WARNING, "a malformed response", action="response_dropped",
                     fault=envelope.fault, length=len(line),
                 )  # fmt: skip
-
-    async def _enqueue(self, item: Request | Rejected) -> None:
-        self._outstanding += 1
-        await self._inbox.send(item)
 
     def _resolve(self, response: Response, length: int) -> None:
         asked = self._asked.get(response.id) if isinstance(response.id, str) else None
@@ -314,24 +306,22 @@ class Connection:
 
     # Answering.
 
-    async def _serve_in_order(self, calls: anyio.abc.TaskGroup) -> None:
-        async for item in self._queued:
-            if isinstance(item, Request) and self._handler.runs_beside(item.method):
-                calls.start_soon(self._answer, item)
-            else:
-                await self._answer(item)
+    async def _serve_in_order(self) -> None:
+        async with anyio.create_task_group() as beside:
+            async for item in self._queued:
+                if isinstance(item, Request) and self._handler.runs_beside(item.method):
+                    beside.start_soon(self._answer, item)
+                else:
+                    await self._answer(item)
+        self._all_answered.set()
 
     async def _answer(self, item: Request | Rejected) -> None:
         if isinstance(item, Rejected):
             await self._send(error_line(error_object(item.error), item.id))
-        else:
-            line = await self._outcome(item)
-            if item.wants_reply:
-                await self._send(line)
-        self._outstanding -= 1
-        if not self._outstanding:
-            self._settled.set()
-            self._settled = anyio.Event()
+            return
+        line = await self._outcome(item)
+        if item.wants_reply:
+            await self._send(line)
 
     async def _outcome(self, request: Request) -> bytes:
         try:

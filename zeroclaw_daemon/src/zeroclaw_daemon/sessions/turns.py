@@ -134,12 +134,8 @@ class TurnRunner:
                 await self._journal.record(session, ticket.turn_id, event)
                 await sink(event)
 
-        try:
-            agent = await self._agents.agent(session.agent_alias)
-        except ZeroclawError as error:
-            return _failed(error)
         site = CallSite({"agent": session.agent_alias, "session": session.id, "turn": ticket.turn_id})
-        turn = Turn(agent, session.history, prompt, emit, site)
+        turn = Turn(session.history, prompt, emit, site)
         work = _Work(ticket, turn)
         session.running = ticket
         try:
@@ -155,7 +151,8 @@ class TurnRunner:
         try:
             with work.ticket.working:
                 await self._journal.begin(session, work.ticket.turn_id, prompt)
-                work.answer = await work.turn.run()
+                agent = await self._agents.agent(session.agent_alias)
+                work.answer = await work.turn.run(agent)
         except ZeroclawError as error:
             work.failure = error
         except Exception as error:

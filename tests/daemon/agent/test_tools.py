@@ -1,0 +1,147 @@
+"""Tools by name; whatever goes wrong becomes words for the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zeroclaw_daemon.agent.messages import ToolCall
+from zeroclaw_daemon.agent.tools import ToolRegistry
+from zeroclaw_host.errors import GuestTrap
+from zeroclaw_host.services.logging import CallSite
+from zeroclaw_host.worlds.kinds import Tool, ToolResult
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}, "times": {"type": "integer", "minimum": 1}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Repeat(Tool):
+    """A tool that does what its constructor says."""
+
+    def __init__(
+        self, name: str = "repeat", schema: Mapping[str, object] = SCHEMA, error: Exception | None = None
+    ) -> None:
+        self._name = name
+        self._schema = schema
+        self._error = error
+        self.calls: list[tuple[Mapping[str, object], CallSite]] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def description(self) -> str:
+        return f"does {self._name}"
+
+    @property
+    def parameters_schema(self) -> Mapping[str, object]:
+        return self._schema
+
+    async def execute(self, arguments: Mapping[str, object], *, call_site: CallSite) -> ToolResult:
+        self.calls.append((arguments, call_site))
+        if self._error is not None:
+            raise self._error
+        return ToolResult(True, str(arguments["text"]))
+
+
+async def call(tool: Tool, arguments: str, name: str = "repeat") -> ToolResult:
+    return await ToolRegistry([tool]).call(ToolCall("1", name, arguments), CallSite({"agent": "a"}))
+
+
+async def test_a_good_call_runs_the_tool_with_its_arguments() -> None:
+    tool = Repeat()
+    assert await call(tool, '{"text": "x", "times": 2}') == ToolResult(True, "x")
+    assert tool.calls == [({"text": "x", "times": 2}, CallSite({"agent": "a"}))]
+
+
+async def test_an_unknown_tool_is_a_failure_that_names_the_known_ones() -> None:
+    result = await call(Repeat(), "{}", name="other")
+    assert not result.success
+    assert result.error == "there is no tool other; the tools are: repeat"
+    assert (await ToolRegistry().call(ToolCall("1", "x", "{}"), CallSite())).error is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("{}", "text"),
+        ('{"text": 1}', "text"),
+        ('{"text": "x", "times": 0}', "times"),
+        ('{"text": "x", "other": 1}', "other"),
+        ("[]", "object"),
+        ('"x"', "object"),
+        ("{", "valid JSON"),
+        ('{"text": NaN}', "valid JSON"),
+        ("", "valid JSON"),
+    ],
+)
+async def test_wrong_arguments_never_reach_the_tool(arguments: str, says: str) -> None:
+    tool = Repeat()
+    result = await call(tool, arguments)
+    assert not result.success
+    assert says in (result.error or "")
+    assert tool.calls == []
+
+
+@given(st.text())
+async def test_no_arguments_whatever_they_are_raise(arguments: str) -> None:
+    assert not (await call(Repeat(), arguments)).success
+
+
+async def test_a_failing_tool_is_told_with_its_causes() -> None:
+    error = GuestTrap("the plugin trapped")
+    error.__cause__ = ValueError("division by zero")
+    result = await call(Repeat(error=error), '{"text": "x"}')
+    assert result == ToolResult(False, "", "the plugin trapped: division by zero")
+
+
+async def test_a_tool_that_breaks_its_promise_fails_alone() -> None:
+    result = await call(Repeat(error=KeyError("secret")), '{"text": "x"}')
+    assert not result.success
+    assert "KeyError" in (result.error or "")
+    assert "secret" not in (result.error or "")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"type": "nonsense"}, {"$ref": "file:///etc/passwd"}, {"$ref": "http://127.0.0.1:1/schema"}],
+)
+async def test_a_schema_that_cannot_be_used_is_a_failure_and_fetches_nothing(schema: dict[str, Any]) -> None:
+    tool = Repeat(schema=schema)
+    result = await call(tool, '{"text": "x"}')
+    assert not result.success
+    assert "schema" in (result.error or "")
+    assert tool.calls == []
+
+
+async def test_many_faults_are_told_a_few_at_a_time() -> None:
+    tool = Repeat(schema={"properties": {f"p{n}": {"type": "string"} for n in range(9)}})
+    result = await call(tool, "{" + ",".join(f'"p{n}": 1' for n in range(9)) + "}")
+    assert (result.error or "").endswith("; and 4 more")
+
+
+def test_two_tools_may_not_have_one_name() -> None:
+    with pytest.raises(ValueError, match="two tools"):
+        ToolRegistry([Repeat(), Repeat()])
+
+
+def test_the_model_is_told_of_every_tool_by_name() -> None:
+    specs = ToolRegistry([Repeat("b"), Repeat("a")]).specs()
+    assert [(spec.name, spec.description) for spec in specs] == [("a", "does a"), ("b", "does b")]
+    assert specs[0].parameters == SCHEMA
