@@ -31,6 +31,8 @@ class RunReport:
     error: ZeroclawError | None
     logs: tuple[LogRecord, ...]
     milliseconds: float
+    fuel: int | None
+    """Units of guest work; None when the guest was not called."""
 
 
 def run(
@@ -60,11 +62,19 @@ def run(
     started = time.perf_counter()
     result: ToolResult | None = None
     failure: ZeroclawError | None = None
+    used: list[int] = []
     try:
-        result = plugin.execute_sync(arguments, call_site=CallSite({"caller": "zeroclaw-plugin run"}))
+        call_site = CallSite({"caller": "zeroclaw-plugin run"})
+        result = plugin.execute_sync(arguments, call_site=call_site, meter=used.append)
     except ZeroclawError as error:
         failure = error
-    return RunReport(result, failure, tuple(sink.records), (time.perf_counter() - started) * 1000)
+    return RunReport(
+        result,
+        failure,
+        tuple(sink.records),
+        (time.perf_counter() - started) * 1000,
+        used[0] if used else None,
+    )
 
 
 def parse_arguments(text: str) -> Mapping[str, object]:

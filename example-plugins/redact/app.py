@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from masking import mask
+
 from zeroclaw_sdk.guest import Param, Tool, log
 
 

@@ -52,8 +52,7 @@ def refusal(project: Project, **options: bool) -> BuildFailed:
 @pytest.mark.req("PAINS-15")
 def test_a_native_import_ends_the_build_with_file_and_line(project: Make):
     error = refusal(project({"app.py": "import helper\n" + GOOD, "helper.py": "\nimport ssl\n"}))
-    assert "helper.py:2" in error.message
-    assert "ssl" in error.message
+    assert error.message.startswith("helper.py:2: import of ssl cannot work")
     assert error.remedy is not None
     assert error.remedy.arguments["line"] == "2"
 
@@ -66,6 +65,7 @@ def test_a_strict_build_refuses_lazy_imports_too(project: Make):
     assert (finding.problem, finding.module) == ("lazy", "csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "where", "what"),
     [
@@ -85,6 +85,7 @@ def test_a_mistake_in_the_plugin_ends_the_build_with_the_authors_line(
     assert "Traceback" in str(error.details["output"])
 
 
+@pytest.mark.slow
 def test_a_config_class_that_differs_from_the_manifest_ends_the_build(project: Make):
     text = GOOD.replace(
         "class Good(Tool):",

@@ -71,7 +71,7 @@ def test_run_prints_the_output_alone_on_standard_output(command: Run, hello: Pat
     done = command("zeroclaw-plugin", "run", '{"name": "Ada", "excited": true}', cwd=hello)
     assert (done.status, done.out) == (0, "Hello, Ada!\n")
     assert "Hello.run: greeting somebody" in done.err
-    assert re.search(r"\d+ ms", done.err)
+    assert re.search(r"\d+ ms, [\d,]+ units of fuel", done.err)
 
 
 def test_run_answers_in_json_for_programs(command: Run, hello: Path):

@@ -108,6 +108,11 @@ def test_nothing_an_author_does_aborts_the_guest_without_a_word(attempt: Try, ho
     assert "app.py:" in report.error.message
 
 
+def test_the_work_of_a_call_is_counted_however_it_ends(attempt: Try):
+    counts = [attempt(how).fuel for how in ("x", "refuse", "raise")]
+    assert all(count is not None and 0 < count < 1_000_000_000 for count in counts)
+
+
 def test_an_expected_failure_is_a_result(attempt: Try):
     report = attempt("refuse")
     assert report.error is None

@@ -87,3 +87,16 @@ def test_every_package_name_gives_a_class_name(name: str):
     assert class_name(name).isidentifier()
     assert class_name(name) != "Tool"
     ast.parse(f"class {class_name(name)}: pass")
+
+
+@pytest.mark.parametrize("name", ["redact"])
+def test_an_example_plugins_own_tests_pass(name: str):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=Path(__file__).resolve().parents[2] / "example-plugins" / name,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Self, cast
 
@@ -114,11 +114,18 @@ class ToolPlugin(Tool):
         return await self._sandbox.threads.run_async(frame, lambda: self._call(frame, arguments))
 
     def execute_sync(
-        self, arguments: Mapping[str, object], *, call_site: CallSite | None = None
+        self,
+        arguments: Mapping[str, object],
+        *,
+        call_site: CallSite | None = None,
+        meter: Callable[[int], None] | None = None,
     ) -> ToolResult:
-        """The same for callers without an event loop; blocks this thread while a guest thread works."""
+        """The same for callers without an event loop; blocks this thread while a guest thread works.
+
+        :param meter: told the units of fuel that the call used, however it ended.
+        """
         frame = self._frame(call_site)
-        return self._sandbox.threads.run(frame, lambda: self._call(frame, arguments))
+        return self._sandbox.threads.run(frame, lambda: self._call(frame, arguments, meter))
 
     def _frame(self, call_site: CallSite | None) -> CallFrame:
         return CallFrame(
@@ -129,11 +136,20 @@ class ToolPlugin(Tool):
             call_site=call_site,
         )
 
-    def _call(self, frame: CallFrame, arguments: Mapping[str, object]) -> ToolResult:
+    def _call(
+        self,
+        frame: CallFrame,
+        arguments: Mapping[str, object],
+        meter: Callable[[int], None] | None = None,
+    ) -> ToolResult:
         try:
             text = _encode(frame, arguments)
             with self._sandbox.guest(self._linked, frame) as guest:
-                answer = guest.call(frame, _INTERFACE, "execute", text)
+                try:
+                    answer = guest.call(frame, _INTERFACE, "execute", text)
+                finally:
+                    if meter is not None:
+                        meter(frame.limits.call_fuel - guest.fuel_left())
         finally:
             emit_output(frame)
         return _result(answer)

@@ -252,7 +252,8 @@ def _print_run(report: RunReport) -> None:
             print(report.result.output)
         if not report.result.success:
             err.print(f"[red]the tool failed:[/red] {escape(report.result.error or '')}")
-    err.print(f"[dim]{report.milliseconds:.0f} ms[/dim]")
+    fuel = f", {report.fuel:,} units of fuel" if report.fuel is not None else ""
+    err.print(f"[dim]{report.milliseconds:.0f} ms{fuel}[/dim]")
 
 
 @app.command()

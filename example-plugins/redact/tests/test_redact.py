@@ -4,6 +4,7 @@ import json
 
 import pytest
 from app import Redact
+
 from zeroclaw_sdk.testing import call
 
 
