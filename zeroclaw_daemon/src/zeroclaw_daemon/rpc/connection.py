@@ -42,6 +42,7 @@ from zeroclaw_daemon.rpc.errors import (
 )
 from zeroclaw_daemon.rpc.framing import READ_BYTES, LineBuffer
 from zeroclaw_daemon.rpc.limits import ConnectionLimits
+from zeroclaw_daemon.rpc.mailbox import Mailbox, MailboxClosed
 from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import ZeroclawError
@@ -98,10 +99,8 @@ class Connection:
         self._handler = handler
         self._limits = limits or ConnectionLimits()
         self._clock = clock or SystemClock()
-        self._inbox, self._queued = anyio.create_memory_object_stream[Request | Rejected](
-            self._limits.inbound_requests
-        )
-        self._outbox, self._written = anyio.create_memory_object_stream[bytes](self._limits.outbound_frames)
+        self._inbox = Mailbox[Request | Rejected](self._limits.inbound_requests)
+        self._outbox = Mailbox[bytes](self._limits.outbound_frames)
         self._life = anyio.CancelScope()
         self._reading = anyio.CancelScope()
         self._handshake = anyio.CancelScope()
@@ -124,13 +123,13 @@ class Connection:
 
     async def run(self) -> None:
         """Serve until the peer is gone, :meth:`disconnect` is called, or the connection breaks a limit."""
-        with self._inbox, self._queued, self._outbox, self._written:
-            try:
-                with self._life:
-                    await self._live()
-            finally:
-                self._hang_up()
-                self._transport.close()
+        try:
+            with self._life:
+                await self._live()
+        finally:
+            self._hang_up()
+            self._outbox.close()
+            self._transport.close()
 
     def mark_ready(self) -> None:
         """The handshake succeeded: its deadline is off, and the one of frames is on."""
@@ -282,12 +281,12 @@ class Connection:
             case Request() if not envelope.wants_reply and self._handler.observe(envelope):
                 pass
             case Request():
-                await self._inbox.send(envelope)
+                await self._inbox.put(envelope)
             case Rejected():
                 record(
                     logger, logging.WARNING, "a malformed frame", action=envelope.error.code, length=len(line)
                 )
-                await self._inbox.send(envelope)
+                await self._inbox.put(envelope)
             case Response():
                 self._resolve(envelope, len(line))
             case Dropped():
@@ -308,7 +307,7 @@ class Connection:
 
     async def _serve_in_order(self) -> None:
         async with anyio.create_task_group() as beside:
-            async for item in self._queued:
+            async for item in self._inbox:
                 if isinstance(item, Request) and self._handler.runs_beside(item.method):
                     beside.start_soon(self._answer, item)
                 else:
@@ -336,24 +335,16 @@ class Connection:
     # Writing.
 
     async def _send(self, line: bytes) -> None:
-        try:
-            self._outbox.send_nowait(line)
-        except anyio.WouldBlock:
-            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-                await self._outbox.send(line)
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            pass  # The connection has ended; what a call still wants to say interests nobody.
+        # Once the connection has ended, what a call still wants to say interests nobody.
+        with suppress(MailboxClosed):
+            await self._outbox.put(line)
 
     async def _write(self) -> None:
-        async for line in self._written:
+        async for line in self._outbox:
             if self._deaf:
                 continue
             batch, size = [line], len(line)
-            while size < _WRITE_BATCH_BYTES:
-                try:
-                    line = self._written.receive_nowait()
-                except (anyio.WouldBlock, anyio.EndOfStream):
-                    break
+            while size < _WRITE_BATCH_BYTES and (line := self._outbox.get_nowait()) is not None:
                 batch.append(line)
                 size += len(line)
             try:

@@ -47,6 +47,7 @@ class UnixTransport:
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
         self._socket = connected
+        self._drained = True
         credential = credential_of(connected)
         label = (
             f"unix:pid={credential.pid},uid={credential.uid}" if credential is not None else "unix:unknown"
@@ -60,20 +61,22 @@ class UnixTransport:
 
     async def receive(self, max_bytes: int) -> bytes:
         """Some bytes; none once the peer will send no more, for whatever reason."""
+        # Bytes that are there already must not keep the event loop from everybody else, so this always lets others run.
+        await (self._readable() if self._drained else anyio.lowlevel.checkpoint())
         while True:
             try:
                 data = self._socket.recv(max_bytes)
             except BlockingIOError:
-                try:
-                    await anyio.wait_readable(self._socket)
-                except anyio.ClosedResourceError:
-                    return b""
+                await self._readable()
             except OSError:
                 return b""
             else:
-                # Bytes that were there already must not keep the event loop from everybody else.
-                await anyio.lowlevel.checkpoint()
+                self._drained = len(data) < max_bytes
                 return data
+
+    async def _readable(self) -> None:
+        with suppress(anyio.ClosedResourceError):
+            await anyio.wait_readable(self._socket)
 
     async def send(self, data: memoryview) -> int:
         """Write as much as the system takes now; waits until it takes something."""

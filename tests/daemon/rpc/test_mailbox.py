@@ -1,0 +1,81 @@
+"""A bounded queue between tasks."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zeroclaw_daemon.rpc.mailbox import Mailbox, MailboxClosed
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_items_come_out_in_order_and_then_it_ends() -> None:
+    box = Mailbox[int](3)
+    for number in range(3):
+        await box.put(number)
+    box.close()
+    assert [number async for number in box] == [0, 1, 2]
+    with pytest.raises(MailboxClosed):
+        await box.put(4)
+    assert box.get_nowait() is None
+
+
+async def test_whoever_puts_into_a_full_one_waits_and_a_close_ends_the_wait() -> None:
+    box = Mailbox[int](1)
+    outcome: list[str] = []
+
+    async def put(number: int) -> None:
+        try:
+            await box.put(number)
+            outcome.append(f"put {number}")
+        except MailboxClosed:
+            outcome.append(f"closed {number}")
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(3):
+            tasks.start_soon(put, number)
+            await anyio.wait_all_tasks_blocked()
+        assert outcome == ["put 0"]
+        assert box.get_nowait() == 0
+        await anyio.wait_all_tasks_blocked()
+        assert outcome == ["put 0", "put 1"]
+        box.close()
+    assert outcome == ["put 0", "put 1", "closed 2"]
+
+
+STEPS = st.lists(st.sampled_from(["put", "take", "cancel"]), max_size=40)
+
+
+@given(capacity=st.integers(1, 3), steps=STEPS)
+async def test_nothing_is_lost_overtaken_or_stuck(capacity: int, steps: list[str]) -> None:
+    box = Mailbox[int](capacity)
+    waiting: dict[int, anyio.CancelScope] = {}
+    expected: list[int] = []
+    taken: list[int] = []
+
+    async def put(number: int) -> None:
+        with anyio.CancelScope() as waiting[number]:
+            await box.put(number)
+        if waiting.pop(number).cancelled_caught:
+            expected.remove(number)
+
+    async with anyio.create_task_group() as tasks:
+        for number, step in enumerate(steps):
+            if step == "put":
+                expected.append(number)
+                tasks.start_soon(put, number)
+            elif step == "cancel" and waiting:
+                next(iter(waiting.values())).cancel()
+            elif (item := box.get_nowait()) is not None:
+                taken.append(item)
+            await anyio.wait_all_tasks_blocked()
+            assert len(waiting) == max(0, len(expected) - len(taken) - capacity)
+        while len(taken) < len(expected):
+            item = box.get_nowait()
+            assert item is not None
+            taken.append(item)
+            await anyio.wait_all_tasks_blocked()
+    assert taken == expected

@@ -1,0 +1,93 @@
+"""A bounded queue between tasks that costs a task switch only where somebody has to wait.
+
+The streams of anyio switch tasks at every item. Two of them lie in the way of every call, so that they alone would be most
+of the time that a small call takes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Generic, TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+
+class MailboxClosed(Exception):
+    """Nothing can be put in any more."""
+
+
+class Mailbox(Generic[T]):
+    """Items in order, from any number of tasks to one.
+
+    :param capacity: how many items may lie in it; whoever puts in more waits, in the order of coming.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._items: deque[T] = deque()
+        self._putters: deque[anyio.Event] = deque()
+        self._getter: anyio.Event | None = None
+        self._closed = False
+
+    async def put(self, item: T) -> None:
+        """Put an item in; waits while it is full.
+
+        :raises MailboxClosed: it is closed, or was while this waited.
+        """
+        if not self._putters and len(self._items) < self._capacity:
+            self._add(item)
+            return
+        mine = anyio.Event()
+        self._putters.append(mine)
+        try:
+            await mine.wait()  # for room that is this putter's: nobody overtakes while somebody waits
+            self._add(item)
+        finally:
+            self._putters.remove(mine)
+            self._wake_putter()
+
+    def __aiter__(self) -> Mailbox[T]:
+        """The items, as they come, until it is closed and empty."""
+        return self
+
+    async def __anext__(self) -> T:
+        """Take the first item out; waits while there is none."""
+        while not self._items:
+            if self._closed:
+                raise StopAsyncIteration
+            self._getter = anyio.Event()
+            await self._getter.wait()
+        return self._take()
+
+    def get_nowait(self) -> T | None:
+        """Take the first item out, if there is one."""
+        return self._take() if self._items else None
+
+    def close(self) -> None:
+        """Take no more items; those that are in it can still be taken out. Closing it again does nothing."""
+        self._closed = True
+        self._wake_getter()
+        for putter in self._putters:
+            putter.set()
+
+    def _add(self, item: T) -> None:
+        if self._closed:
+            raise MailboxClosed
+        self._items.append(item)
+        self._wake_getter()
+
+    def _take(self) -> T:
+        item = self._items.popleft()
+        self._wake_putter()
+        return item
+
+    def _wake_getter(self) -> None:
+        if self._getter is not None:
+            self._getter.set()
+            self._getter = None
+
+    def _wake_putter(self) -> None:
+        if self._putters and len(self._items) < self._capacity:
+            self._putters[0].set()
