@@ -17,9 +17,9 @@ from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.services.bundle import InstanceServices
+from zeroclaw_host.services.config import SchemaConfigResolver
 from zeroclaw_host.services.logging import MemoryLogSink
 from zeroclaw_host.worlds.tool import ToolPlugin
-from zeroclaw_sdk.run import FixedConfig
 
 GOAL = 1.25
 ROUNDS = 150
@@ -60,7 +60,9 @@ def measure() -> Iterator[Measurement]:
     """The same call both ways, alternately."""
     package = admit(DirectoryReader(redact_directory()), SignaturePolicy(SignatureMode.DISABLED, frozenset()))
     assert package.component is not None
-    services = InstanceServices(config=FixedConfig(package, {}), log=MemoryLogSink())
+    services = InstanceServices(
+        config=SchemaConfigResolver(lambda _: package.config_schema, lambda _: {}), log=MemoryLogSink()
+    )
     with Sandbox(cache_directory()) as sandbox:
         scope = InstanceScope.admit(InstanceIdentity.default_tool("redact"), package.manifest)
         tool = ToolPlugin.load(sandbox, package, scope, services, Limits())
