@@ -54,22 +54,8 @@ class PassphraseRefused(KeyFileError):
     kind = Kind.REFUSED
 
 
-class CheckFailed(ZeroclawError):
-    """A plugin is not one that a host would accept."""
-
-    code = "check_failed"
-    kind = Kind.INVALID
-
-
 class PublishRefused(ZeroclawError):
     """A package was not added to a registry."""
 
     code = "publish_refused"
     kind = Kind.CONFLICT
-
-
-class RegistryDamaged(ZeroclawError):
-    """A registry directory is not what its index says. ``details`` holds ``problems``."""
-
-    code = "registry_damaged"
-    kind = Kind.INVALID
