@@ -1,16 +1,15 @@
 #!/bin/sh
 # The whole road of a plugin on this machine, from a key to a masked answer and two refusals.
 #
-# Everything happens in a fresh temporary HOME, except compiled components: they are kept in .cache/demo, so that a second
-# run does not compile the same bytes again.
+# Everything happens in a fresh temporary HOME. What takes long is kept in .cache/demo: the component, which is built again
+# when its source changed, and its compiled form, which belongs to exactly those bytes.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/zeroclaw-demo.XXXXXX")
 export HOME="$work/home"
 mkdir -p "$HOME" "$root/.cache/demo"
-chmod 700 "$root/.cache/demo"
-export ZEROCLAW_CACHE_DIR="$root/.cache/demo"
+export ZEROCLAW_CACHE_DIR="$root/.cache/demo/compiled"
 unset ZEROCLAW_SOCKET ZEROCLAW_CONFIG_DIR ZEROCLAW_DATA_DIR ZEROCLAW_PLUGIN_REGISTRY_URL || true
 
 server=
@@ -56,9 +55,12 @@ key=$(zeroclaw-plugin keygen --show "$work/publisher.pem")
 echo "public key: $key"
 
 stage "2. An author builds the plugin 'redact' from Python source"
-cp -R "$root/example-plugins/redact" "$work/redact"
-rm -rf "$work/redact/build"
-show zeroclaw-plugin build "$work/redact"
+kept="$root/.cache/demo/source/redact"
+mkdir -p "$kept"
+find "$kept" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+cp -R "$root/example-plugins/redact/." "$kept"
+show zeroclaw-plugin build "$kept"
+cp -R "$kept" "$work/redact"
 
 stage "3. It is signed, checked and packed"
 show zeroclaw-plugin sign "$work/redact" --key "$work/publisher.pem"
