@@ -101,6 +101,22 @@ async def test_calls_are_made_in_order_and_shown_to_the_model() -> None:
     assert run.tool.sites[0] == {"turn": "t", "tool": "upper", "tool_call_id": "1"}
 
 
+@pytest.mark.req("RPC-127")
+async def test_a_call_is_told_before_it_is_made() -> None:
+    run = Run([upper("1", "x")], [TextDelta("ok")])
+    told: list[int] = []
+    execute = run.tool.execute
+
+    async def watched(arguments: Mapping[str, object], *, call_site: CallSite) -> ToolResult:
+        told.append(len(run.events))
+        return await execute(arguments, call_site=call_site)
+
+    run.tool.execute = watched  # type: ignore[method-assign]
+    await run.take()
+    assert told == [1]
+    assert run.events[0] == ToolCalled("1", "upper", {"text": "x"})
+
+
 async def test_a_call_that_cannot_be_made_is_told_to_the_model_and_the_turn_goes_on() -> None:
     run = Run([ToolCall("1", "nothing", "{}"), ToolCall("2", "upper", "not json")], [TextDelta("sorry")])
     assert await run.take() == "sorry"

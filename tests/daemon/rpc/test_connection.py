@@ -251,6 +251,19 @@ async def test_a_notification_is_served_and_never_answered(wire_over: WireOver) 
         assert handler.calls[:3] == ["echo", "bad", "broken"]
 
 
+@pytest.mark.req("RPC-231", "RPC-223")
+async def test_after_a_half_close_slow_answers_still_come_and_then_the_end(wire_over: WireOver) -> None:
+    async with connection(wire_over) as (wire, _, handler):
+        await wire.send({"jsonrpc": "2.0", "method": "slow", "params": [1], "id": 1})
+        await wire.send({"jsonrpc": "2.0", "method": "beside", "params": [2], "id": 2})
+        await wire.write(b'{"jsonrpc":"2.0","method":"echo","params":[3],"id":3}')
+        wire.transport.end()
+        await settle()
+        assert not wire.transport._incoming.bytes
+        handler.gate.set()
+        assert sorted(frame["id"] for frame in await wire.rest()) == [1, 2, 3]
+
+
 # Limits.
 
 

@@ -544,6 +544,31 @@ async def test_what_cannot_be_held_leaves_the_connection_usable(serving: Serving
         assert not re.search(rb"NaN|Infinity", wire.raw)
 
 
+@pytest.mark.req("PAINS-23", "RPC-036")
+async def test_clients_that_vanish_leave_no_task_and_no_descriptor(serving: Serving) -> None:
+    async with serving(socket=True) as daemon:
+
+        async def vanish_in_the_middle(number: int) -> None:
+            async with daemon.connect() as wire:
+                session = await wire.new_session()
+                prompt = {"sessionId": session, "prompt": "/slow 60000 a b c"}
+                await wire.send(
+                    {"jsonrpc": "2.0", "method": "session/prompt", "params": prompt, "id": number}
+                )
+                assert (await wire.receive())["method"] == "session/update"
+
+        def held() -> tuple[int, int]:
+            return len(list(Path("/proc/self/fd").iterdir())), len(anyio.get_running_tasks())
+
+        before = held()
+        for _ in range(3):
+            async with anyio.create_task_group() as tasks:
+                for number in range(15):
+                    tasks.start_soon(vanish_in_the_middle, number)
+            await daemon.until(lambda: daemon.server.open_connections == 0)
+        assert held() == before
+
+
 @pytest.mark.req("RPC-033", "RPC-034", "RPC-036", "RPC-234")
 async def test_a_client_too_many_is_told_and_not_reset(serving: Serving) -> None:
     limits = ServerLimits(max_connections=2)
