@@ -44,6 +44,8 @@ class InstanceIdentity:
     def __post_init__(self) -> None:
         if not self.binding or any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 for c in self.binding):
             raise IdentityInvalid("an instance's binding must be non-empty text without control characters")
+        if any(0xD800 <= ord(c) < 0xE000 for c in self.package + self.binding):
+            raise IdentityInvalid("an instance's package and binding must be text that UTF-8 can hold")
 
     @classmethod
     def default_tool(cls, package: str) -> InstanceIdentity:
@@ -62,7 +64,7 @@ class InstanceIdentity:
         try:
             raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
             parts: object = json.loads(raw)
-        except (binascii.Error, ValueError) as error:
+        except (binascii.Error, ValueError, RecursionError) as error:
             raise IdentityInvalid("the instance key does not decode") from error
         match parts:
             case [str() as package, str() as capability, str() as binding]:
@@ -70,9 +72,10 @@ class InstanceIdentity:
             case _:
                 raise IdentityInvalid("the instance key does not hold three texts")
         try:
-            identity = cls(package, Capability(capability), binding)
+            known = Capability(capability)
         except ValueError as error:
             raise IdentityInvalid("the instance key names an unknown capability") from error
+        identity = cls(package, known, binding)
         if identity.key != key:
             raise IdentityInvalid("the instance key is not in its canonical form")
         return identity

@@ -18,7 +18,13 @@ from hypothesis import strategies as st
 from zeroclaw_host.errors import ArchiveError, ComponentMissing, SkillsInvalid
 from zeroclaw_host.package import archive as archive_module
 from zeroclaw_host.package.admission import AdmittedPackage, admit
-from zeroclaw_host.package.archive import MAX_EXTRACTED_BYTES, ArchiveReader, write_archive
+from zeroclaw_host.package.archive import (
+    MAX_ENTRIES,
+    MAX_EXTRACTED_BYTES,
+    MAX_NAME_PARTS,
+    ArchiveReader,
+    write_archive,
+)
 from zeroclaw_host.package.reader import DirectoryReader
 from zeroclaw_host.package.signature import SignaturePolicy
 
@@ -160,6 +166,41 @@ def test_a_link_or_device_is_refused(kind: int) -> None:
 def test_a_directory_that_says_it_is_a_file_is_refused() -> None:
     with pytest.raises(ArchiveError, match="neither"):
         ArchiveReader(zipped(MANIFEST, (special("lib/", stat.S_IFREG | 0o644), b"")))
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [
+        ("a/" * (MAX_NAME_PARTS - 1) + "b", True),
+        ("a/" * MAX_NAME_PARTS + "b", False),
+        ("a/" * MAX_NAME_PARTS, True),
+        ("a/" * (MAX_NAME_PARTS + 1), False),
+        ("a/" * 30_000 + "b", False),
+        ("a" * 255, True),
+        ("a" * 256, False),
+        ("\u00e4" * 127, True),
+        ("\u00e4" * 128, False),
+        ("lib/" + "a" * 256 + "/b", False),
+    ],
+)
+def test_a_name_is_no_deeper_and_no_longer_than_a_file_system_takes(name: str, fits: bool) -> None:
+    data = zipped(MANIFEST, (name, b""))
+    if fits:
+        ArchiveReader(data)
+        return
+    with pytest.raises(ArchiveError, match="name no package may hold") as caught:
+        ArchiveReader(data)
+    assert len(caught.value.message) < 200
+
+
+def test_entries_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object) -> None:
+        raise AssertionError("the directory was read")
+
+    data = zipped(MANIFEST, *((str(number), b"") for number in range(MAX_ENTRIES)))
+    monkeypatch.setattr(zipfile, "ZipFile", forbidden)
+    with pytest.raises(ArchiveError, match=f"more than {MAX_ENTRIES} entries"):
+        ArchiveReader(data)
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -233,6 +234,20 @@ def test_a_publishers_text_cannot_steer_a_terminal(manifest_text: Make) -> None:
         )
     assert caught.value.message.isprintable()
     assert len(caught.value.message) < 400
+
+
+def test_the_first_of_many_faults_are_told_and_the_others_counted() -> None:
+    begun = time.process_time()
+    with pytest.raises(ManifestError) as caught:
+        parse_manifest(
+            b'name = "demo"\nversion = "1"\ncapabilities = [' + b'"x",\n' * 40_000 + b"]\npermissions = 1"
+        )
+    assert time.process_time() - begun < 10
+    message = caught.value.message
+    assert message.startswith("manifest.toml:3:17: capabilities: x is not one of")
+    assert "; line 12: " in message
+    assert "; line 13: " not in message
+    assert message.endswith("; and 39991 more")
 
 
 tables = st.recursive(

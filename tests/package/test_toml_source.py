@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 from typing import Any
 
@@ -100,6 +101,40 @@ def test_what_is_no_toml_is_an_error_with_its_place(data: bytes, place: str) -> 
 def test_endless_nesting_is_refused_at_once(data: str) -> None:
     with pytest.raises(ManifestError, match="too deeply"):
         TomlSource.parse(data.encode(), path="x.toml")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        'a = "' + '\\"' * 60_000 + '"',
+        "a = '" + '\\"' * 60_000 + "'",
+        "a = '" + ' "' * 60_000 + "'",
+        'a = "' + " '" * 60_000 + '"',
+        "# " + '"a".' * 50 + ' "a"' * 30_000,
+        "#" + "a " * 60_000,
+    ],
+)
+def test_no_text_takes_a_time_that_grows_with_the_square_of_its_length(data: str) -> None:
+    begun = time.process_time()
+    TomlSource.parse(data.encode(), path="x.toml")
+    assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "9" * 5_000,
+        "-" + "9" * 5_000,
+        "0x" + "f" * 5_000,
+        "0b" + "1" * 20_000,
+        "1" * 4_301,
+        "0." + "3" * 5_000,
+    ],
+)
+@pytest.mark.parametrize("place", ["a = {}", "a = [ 1, {} ]", "a = {{ b = {} }}"])
+def test_a_number_longer_than_any_is_refused(number: str, place: str) -> None:
+    with pytest.raises(ManifestError, match="number that is too long"):
+        TomlSource.parse(place.format(number).encode(), path="x.toml")
 
 
 def test_the_size_of_a_document_is_bounded() -> None:

@@ -25,9 +25,15 @@ from zeroclaw_host.package.toml_source import printable
 MAX_ARCHIVE_BYTES: Final = 50 * 1024 * 1024
 MAX_EXTRACTED_BYTES: Final = 50 * 1024 * 1024
 MAX_ENTRIES: Final = 10_000
+MAX_NAME_PARTS: Final = 64
+"""Far deeper than any package; every part of a name is a directory that is remembered by its whole path."""
+MAX_PART_BYTES: Final = 255
+"""What a file system takes for one name."""
 
 _CHUNK: Final = 1024 * 1024
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
+_CENTRAL_ENTRY: Final = b"PK\x01\x02"
+"""What every entry of a ZIP file's directory begins with."""
 _ENCRYPTED: Final = 0x1
 _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
@@ -126,11 +132,12 @@ def _extract(data: bytes, origin: str) -> tuple[dict[str, bytes], set[str]]:
     """Every regular file, and every directory that is named or leads to a file."""
     files: dict[str, bytes] = {}
     directories: set[str] = set()
+    # The standard library reads a whole directory at once, and a small archive can have a million entries.
+    if data.count(_CENTRAL_ENTRY) > MAX_ENTRIES:
+        raise ArchiveError(f"{origin} holds more than {MAX_ENTRIES} entries")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
-            if len(entries) > MAX_ENTRIES:
-                raise ArchiveError(f"{origin} holds more than {MAX_ENTRIES} entries")
             seen: set[str] = set()
             room = MAX_EXTRACTED_BYTES
             for entry in entries:
@@ -183,7 +190,8 @@ def _check_name(name: str, origin: str) -> str:
         not name.isprintable()
         or "\\" in name
         or _DRIVE.match(name)
-        or any(part in ("", ".", "..") for part in parts)
+        or len(parts) > MAX_NAME_PARTS
+        or any(part in ("", ".", "..") or len(part.encode()) > MAX_PART_BYTES for part in parts)
     ):
         raise ArchiveError(f"{origin} holds an entry whose name no package may hold: {printable(name)}")
     return name

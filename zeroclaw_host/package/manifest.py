@@ -17,7 +17,6 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    Field,
     ValidationError,
     model_validator,
 )
@@ -29,6 +28,8 @@ from zeroclaw_host.package.toml_source import Location, TomlSource, located_erro
 
 MANIFEST_NAME: Final = "manifest.toml"
 SKILLS_DIRECTORY: Final = "skills"
+MAX_FAULTS_TOLD: Final = 10
+"""A manifest can break rules thousands of times over; an error is for a person to read."""
 
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,126}[a-z0-9])?")
 _CHANNEL_ID: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
@@ -104,6 +105,13 @@ def _wasm_path(value: str) -> str:
     return "/".join(parts)
 
 
+def _some(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    # Not a constraint of the field: that counts the members that were right, and calls a list of wrong ones empty.
+    if not value:
+        raise _fault("must not be empty")
+    return value
+
+
 def _once(value: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(value))
 
@@ -153,7 +161,7 @@ class Manifest(_Table):
     author: str | None = None
     capabilities: Annotated[
         tuple[Annotated[Capability, BeforeValidator(_member(Capability))], ...],
-        Field(min_length=1),
+        AfterValidator(_some),
         AfterValidator(_once),
     ]
     permissions: Annotated[
@@ -197,7 +205,7 @@ def parse_manifest(data: bytes, *, path: str = MANIFEST_NAME) -> Manifest:
     """Read a manifest and check its shape.
 
     :param path: how errors call the file.
-    :raises ManifestError: with every fault and its line and column (PLG-002, PLG-014).
+    :raises ManifestError: with its faults, each with line and column (PLG-002, PLG-014).
     """
     return read_manifest(TomlSource.parse(data, path=path))
 
@@ -205,7 +213,7 @@ def parse_manifest(data: bytes, *, path: str = MANIFEST_NAME) -> Manifest:
 def read_manifest(source: TomlSource) -> Manifest:
     """Check the shape of a manifest that is already parsed.
 
-    :raises ManifestError: with every fault and its line and column.
+    :raises ManifestError: with its faults, each with line and column.
     """
     try:
         return Manifest.model_validate(source.values)
@@ -215,13 +223,14 @@ def read_manifest(source: TomlSource) -> Manifest:
 
 
 def _manifest_error(source: TomlSource, faults: Sequence[ErrorDetails]) -> ManifestError:
-    found = sorted(
-        ((source.position(_location(fault)), _sentence(fault)) for fault in faults),
-        key=lambda item: (item[0].line, item[0].column),
+    ordered = sorted(faults, key=lambda fault: source.offset(_location(fault)))
+    first, *others = (
+        (source.position(_location(fault)), _sentence(fault)) for fault in ordered[:MAX_FAULTS_TOLD]
     )
-    first, sentence = found[0]
-    further = "".join(f"; line {position.line}: {text}" for position, text in found[1:])
-    return located_error(ManifestError, source.path, first, sentence + further)
+    further = [f"; line {position.line}: {text}" for position, text in others]
+    if len(ordered) > MAX_FAULTS_TOLD:
+        further.append(f"; and {len(ordered) - MAX_FAULTS_TOLD} more")
+    return located_error(ManifestError, source.path, first[0], first[1] + "".join(further))
 
 
 def _location(fault: ErrorDetails) -> Location:
@@ -237,7 +246,6 @@ _PLAIN_WORDS: Final = {
     "dict_type": "must be a table",
     "model_type": "must be a table",
     "model_attributes_type": "must be a table",
-    "too_short": "must not be empty",
 }
 
 

@@ -37,13 +37,19 @@ MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
 """Tables and arrays around a value. A configuration schema, the deepest part of a manifest, has 32."""
 
-# The parser's time grows with the square of a dotted key's parts, so endless ones are refused before it sees them.
+MAX_NUMBER_LENGTH: Final = 1024
+"""Characters of a number or a date. Longer integers cannot be converted to decimal digits, which errors and JSON need."""
+
+# The parser's time grows with the square of a dotted key's parts, so endless ones are refused before it sees them. The
+# search itself stays linear because a part can only begin where one begins in TOML: were every quote a beginning, each
+# escaped quote of a long string would be read to the string's end.
 _ENDLESS_KEY: Final = re.compile(
     r"(?:"
-    r"""(?:(?<![A-Za-z0-9_-])[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+    r"""(?:(?<![A-Za-z0-9_-])[A-Za-z0-9_-]++|(?<![^\s.,{\[])(?:"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'))"""
     r"[ \t]*+\.[ \t]*+"
     rf"){{{MAX_DEPTH}}}"
 )
+_ENDLESS_NUMBER: Final = "holds a number that is too long to be read"
 _ERROR_POSITION: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -115,6 +121,13 @@ class TomlSource:
                 position = Position(int(found[1]), int(found[2]))
             what = _ERROR_POSITION.sub("", str(error))
             raise located_error(ManifestError, path, position, f"is not TOML: {printable(what)}") from None
+        except _EndlessNumber as error:
+            raise located_error(
+                ManifestError, path, Position.at(text, error.offset), _ENDLESS_NUMBER
+            ) from None
+        except ValueError:
+            # Python's own refusal to convert it, which says nothing of its place.
+            raise located_error(ManifestError, path, Position(1, 1), _ENDLESS_NUMBER) from None
         except (RecursionError, _Lost) as error:
             raise located_error(
                 ManifestError, path, Position(1, 1), "nests its values too deeply to be read"
@@ -123,11 +136,15 @@ class TomlSource:
 
     def position(self, location: Location) -> Position:
         """Where a value's key stands; for what is missing, where the nearest thing that holds it stands."""
+        return Position.at(self.text, self.offset(location))
+
+    def offset(self, location: Location) -> int:
+        """The same place as an offset into the text, which costs less to find and sorts alike."""
         for length in range(len(location), 0, -1):
             offset = self._offsets.get(location[:length])
             if offset is not None:
-                return Position.at(self.text, offset)
-        return Position(1, 1)
+                return offset
+        return 0
 
     def error(self, location: Location, message: str) -> ManifestError:
         """An error about one value of this document."""
@@ -152,6 +169,14 @@ def printable(text: str, limit: int = 80) -> str:
 
 class _Lost(Exception):
     """The scanner met something too deep, or something that it does not know; valid TOML has no such thing."""
+
+
+class _EndlessNumber(Exception):
+    """A number or date at ``offset`` is longer than :data:`MAX_NUMBER_LENGTH`."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(_ENDLESS_NUMBER)
+        self.offset = offset
 
 
 class _Scanner:
@@ -260,7 +285,10 @@ class _Scanner:
             self._inline_table(location)
         else:
             token = self._take(_SCALAR)
-            self._at -= len(token) - len(token.rstrip(" \t"))
+            length = len(token.rstrip(" \t"))
+            self._at -= len(token) - length
+            if length > MAX_NUMBER_LENGTH:
+                raise _EndlessNumber(self._at - length)
 
     def _multiline(self, step: re.Pattern[str]) -> None:
         for found in step.finditer(self._text, self._at + 3):
