@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from zeroclaw_host.errors import DeadlineExceeded, GuestTrap, Kind, PluginError
+from zeroclaw_host.errors import DeadlineExceeded, GuestTrap, Kind, MemoryLimit, PluginError
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.resources import MAX_HANDLES
 
@@ -35,6 +35,23 @@ def test_poll_of_nothing_ends_the_call(run_hostile: Callable[..., Any]) -> None:
         run_hostile(POLL, "(call $poll (i32.const 0) (i32.const 0) (i32.const 1024))")
 
 
+@pytest.mark.parametrize("count", [1, 2, 100])
+def test_poll_takes_several_handles_at_once(run_hostile: Callable[..., Any], count: int) -> None:
+    result = run_hostile(
+        POLL + AFTER,
+        f"""
+        (loop
+          (i32.store (i32.add (i32.const 2048) (i32.shl (local.get $count) (i32.const 2)))
+                     (call $after (i64.const 0)))
+          (local.set $count (i32.add (local.get $count) (i32.const 1)))
+          (br_if 0 (i32.lt_u (local.get $count) (i32.const {count}))))
+        (call $poll (i32.const 2048) (i32.const {count}) (i32.const 1024))
+        (if (i32.ne (i32.load (i32.const 1028)) (i32.const {count})) (then unreachable))
+        """,
+    )
+    assert result.success
+
+
 def test_a_stream_dropped_before_its_pollable_harms_nobody(run_hostile: Callable[..., Any]) -> None:
     result = run_hostile(
         STDOUT + STREAMS + BLOCK + DROP_POLLABLE,
@@ -50,7 +67,7 @@ def test_a_stream_dropped_before_its_pollable_harms_nobody(run_hostile: Callable
 
 
 def test_a_handle_used_after_its_drop_ends_the_call(run_hostile: Callable[..., Any]) -> None:
-    with pytest.raises(PluginError, match="unknown handle index"):
+    with pytest.raises(GuestTrap, match="unknown handle index"):
         run_hostile(
             AFTER + BLOCK + DROP_POLLABLE,
             """
@@ -62,7 +79,7 @@ def test_a_handle_used_after_its_drop_ends_the_call(run_hostile: Callable[..., A
 
 
 def test_a_handle_the_guest_made_up_ends_the_call(run_hostile: Callable[..., Any]) -> None:
-    with pytest.raises(PluginError, match="unknown handle index 77"):
+    with pytest.raises(GuestTrap, match="unknown handle index 77"):
         run_hostile(BLOCK, "(call $block (i32.const 77))")
 
 
@@ -123,11 +140,16 @@ def test_a_sleep_past_the_deadline_ends_at_the_deadline(
 
 
 def test_random_bytes_beyond_all_measure_end_the_call(run_hostile: Callable[..., Any]) -> None:
-    with pytest.raises(PluginError, match="requested len 1099511627776 exceeds limit"):
+    with pytest.raises(MemoryLimit, match="random bytes") as caught:
         run_hostile(
             '(import "wasi:random/random@0.2.12" "get-random-bytes" (func $random (param i64 i32)))',
             "(call $random (i64.const 0x10000000000) (i32.const 1024))",
         )
+    assert caught.value.kind is Kind.LIMIT
+    assert caught.value.causes() == (
+        "error while executing at wasm backtrace",
+        "requested len 1099511627776 exceeds limit 67108864",
+    )
 
 
 @pytest.mark.parametrize(

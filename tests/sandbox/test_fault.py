@@ -17,7 +17,7 @@ from zeroclaw_host.errors import (
 from zeroclaw_host.sandbox.fault import python_exception
 from zeroclaw_host.sandbox.frame import CallCancelled
 from zeroclaw_host.sandbox.interface import HostFunction, interface
-from zeroclaw_host.sandbox.limits import MAX_LIST_ELEMENTS, Limits
+from zeroclaw_host.sandbox.limits import MAX_LIST_ELEMENTS, MAX_TEXT_BYTES, Limits
 from zeroclaw_host.sandbox.linker import Surface
 from zeroclaw_host.sandbox.values import Ok
 
@@ -147,6 +147,117 @@ def test_the_memory_ceiling_is_that_of_all_memories_together(memories, pages_eac
             assert caught.value.details["limit"] == "max_memory_mb"
 
 
+RESOURCE = """(component
+  (type $kept (resource (rep i32)))
+  (core func $new (canon resource.new $kept))
+  (core module $m
+    (import "" "new" (func $new (param i32) (result i32)))
+    (func $f (loop (drop (call $new (i32.const 1))) (br 0)))
+    (start $f))
+  (core instance (instantiate $m (with "" (instance (export "new" (func $new)))))))"""
+
+EXCEPTIONS = f"""(component
+  (core module $m
+    (tag $t (param {"i64 " * 800}))
+    (table $kept 100000 exnref)
+    (func $new (result exnref)
+      (block $caught (result exnref)
+        (try_table (catch_all_ref $caught) {"(i64.const 1) " * 800} (throw $t))
+        unreachable))
+    (func $f (local $i i32)
+      (loop
+        (table.set $kept (local.get $i) (call $new))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br 0)))
+    (start $f))
+  (core instance (instantiate $m)))"""
+
+
+@pytest.mark.req("PLG-020")
+@pytest.mark.parametrize(("text", "limit"), [(RESOURCE, "handles"), (EXCEPTIONS, "max_memory_mb")])
+def test_what_a_guest_makes_the_engine_keep_has_a_limit(text, limit, wat, sandbox, new_frame):
+    with pytest.raises(MemoryLimit) as caught:
+        start(sandbox, wat(text), new_frame())
+    assert caught.value.details["limit"] == limit
+
+
+FIRST_CAUSE = "error while executing at wasm backtrace"
+
+
+def test_the_engines_own_words_are_the_causes(embed, tool_core, surface, execute):
+    with pytest.raises(GuestTrap) as caught:
+        execute(embed(tool_core("unreachable")), surface())
+    assert caught.value.causes() == (FIRST_CAUSE, "wasm trap: wasm `unreachable` instruction executed")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("(i32.const -4)", "pointer out of bounds of memory"),
+        ("(i32.const 257)", "return pointer not aligned"),
+        ("(call $answer (i32.const 600) (i32.const -1))", "string pointer/length out of bounds of memory"),
+        (
+            "(i32.store8 (i32.const 600) (i32.const 255)) (call $answer (i32.const 600) (i32.const 1))",
+            "invalid utf-8 sequence of 1 bytes from index 0",
+        ),
+        ("(i32.store8 (i32.const 256) (i32.const 9)) (i32.const 256)", "discriminant 9 out of range [0..2)"),
+    ],
+    ids=["no address", "crooked address", "endless text", "no text", "no case"],
+)
+def test_an_answer_that_no_memory_can_hold_is_the_guests_fault(
+    body, words, embed, tool_core, surface, execute
+):
+    with pytest.raises(GuestTrap, match="broke a rule") as caught:
+        execute(embed(tool_core(body)), surface())
+    assert caught.value.details["trap"] == words
+    assert caught.value.causes() == (words,)
+
+
+def test_words_of_the_engine_are_cut_and_carry_no_control_characters(wat, sandbox, new_frame):
+    name = r"\1b[2J\0aCaused by:\0awasm trap: all fuel consumed by WebAssembly\0a" + "long" * 20_000
+    component = wat(
+        f'(component (core module $m (func $f (@name "{name}") unreachable) (start $f))'
+        " (core instance (instantiate $m)))"
+    )
+    with pytest.raises(GuestTrap) as caught:
+        start(sandbox, component, new_frame())
+    told = [*caught.value.causes(), *caught.value.details["backtrace"]]
+    assert all(text.isprintable() and len(text) < 1000 for text in told)
+
+
+@pytest.mark.parametrize(("size", "passes"), [(MAX_TEXT_BYTES, True), (MAX_TEXT_BYTES + 1, False)])
+def test_the_longest_text_a_guest_can_hand_over(size, passes, embed, tool_core, surface, execute):
+    body = f"""(drop (memory.grow (i32.const 300)))
+      (call $answer (i32.const 131072) (i32.const {size}))"""
+    component = embed(tool_core(body))
+    if passes:
+        answer = execute(component, surface())
+        assert isinstance(answer, Ok)
+        assert len(answer.value["output"]) == size
+    else:
+        with pytest.raises(MemoryLimit) as caught:
+            execute(component, surface())
+        assert caught.value.details == {"limit": "text bytes", "maximum": MAX_TEXT_BYTES}
+
+
+def test_a_text_past_its_limit_is_refused_on_its_way_into_the_host_too(embed, tool_core, surface, execute):
+    asked: list[str] = []
+    secrets = interface(
+        "zeroclaw:plugin/secrets", HostFunction("get", lambda frame, name: asked.append(name) or Ok(name))
+    )
+    component = embed(
+        tool_core(
+            f"""(drop (memory.grow (i32.const 300)))
+            (call $get (i32.const 131072) (i32.const {MAX_TEXT_BYTES + 1}) (i32.const 512))
+            (call $answer (local.get 0) (local.get 1))""",
+            imports='(import "zeroclaw:plugin/secrets@0.1.0" "get" (func $get (param i32 i32 i32)))',
+        )
+    )
+    with pytest.raises(MemoryLimit, match="text bytes"):
+        execute(component, surface(secrets))
+    assert asked == []
+
+
 @pytest.mark.req("PLG-022")
 @pytest.mark.realtime
 def test_a_start_function_is_under_the_limits_too(wat, sandbox, new_frame):
@@ -165,6 +276,9 @@ def test_a_start_function_is_under_the_limits_too(wat, sandbox, new_frame):
         "(core module $m (memory 1 1 shared))",
         "(core module $m (memory i64 1))",
         "(core module $m (type (array i32)))",
+        "(core func (canon waitable-set.new))",
+        "(type $s (stream u8)) (core func (canon stream.new $s))",
+        '(import "a:b/c" (instance (export "f" (func async))))',
     ],
 )
 def test_what_could_slip_past_the_limits_is_not_compiled(core, wat, sandbox):

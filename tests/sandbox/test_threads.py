@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio
@@ -187,3 +190,76 @@ def test_the_ticker_moves_the_epoch_while_a_guest_runs_and_then_sleeps(monkeypat
             threading.Event().wait(0.001)
     ticker.close()
     assert not ticker._thread.is_alive()
+
+
+@pytest.mark.realtime
+def test_work_that_is_over_before_anybody_waits_is_awaited_all_the_same(threads, new_frame, monkeypatch):
+    submit = threads._submit
+
+    def finished(frame, work):
+        future = submit(frame, work)
+        future.exception(20)
+        return future
+
+    monkeypatch.setattr(threads, "_submit", finished)
+
+    async def ask() -> int:
+        with anyio.fail_after(20):
+            return await threads.run_async(new_frame(), lambda: 7)
+
+    assert bounded(lambda: anyio.run(ask)) == 7
+
+
+def test_closing_ends_the_calls_that_still_wait_for_a_thread(new_frame):
+    one = GuestThreads(1)
+    busy = new_frame()
+    entered = threading.Event()
+    ends: list[object] = []
+
+    def work() -> None:
+        entered.set()
+        busy.wait(lambda: False, "nothing")
+
+    def outcome(call) -> None:
+        try:
+            ends.append(call())
+        except Exception as error:  # noqa: BLE001 - compared below
+            ends.append(type(error))
+
+    async def ask() -> object:
+        return await one.run_async(new_frame(), lambda: "ran")
+
+    with ThreadPoolExecutor(3) as callers:
+        callers.submit(outcome, lambda: one.run(busy, work))
+        assert entered.wait(20)
+        callers.submit(outcome, lambda: one.run(new_frame(), lambda: "ran"))
+        callers.submit(outcome, lambda: anyio.run(ask))
+        while one._pool._work_queue.qsize() < 2:
+            threading.Event().wait(0.001)
+        bounded(one.close)
+    assert sorted(end.__name__ for end in ends) == ["CallCancelled", "PluginUnavailable", "PluginUnavailable"]
+
+
+def test_a_forked_child_is_told_that_the_threads_stayed_behind(threads, new_frame):
+    threads.run(new_frame(), lambda: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads is what this is about
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            threads.run(new_frame(), lambda: None)
+        except PluginUnavailable:
+            os._exit(42)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
+
+
+def bounded(call):
+    """What the call returns, or a failure when it does not return."""
+    ends: list[object] = []
+    thread = threading.Thread(target=lambda: ends.append(call()), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive(), "the call does not return"
+    return ends[0]

@@ -19,6 +19,8 @@ from typing import Final
 
 from wasmtime import Config, Engine
 
+from zeroclaw_host.sandbox import raw
+
 EPOCH_SECONDS: Final = 0.005
 """Time between two epochs: how late a guest may notice its deadline."""
 
@@ -34,6 +36,9 @@ SETTINGS: Final[Mapping[str, bool]] = {
     # No toolchain for this contract needs them; what is off cannot be attacked.
     "wasm_memory64": False,
     "wasm_gc": False,
+    "wasm_component_model_async": False,
+    # With it, wasmtime 50.0.1 traps when a guest lends a host function two handles at once, as every poll does.
+    "concurrency_support": False,
 }
 """What both the compiling child and this process configure. Part of the key of every compiled artifact."""
 
@@ -42,7 +47,7 @@ def new_engine() -> Engine:
     """An engine with :data:`SETTINGS`."""
     config = Config()
     for name, value in SETTINGS.items():
-        setattr(config, name, value)
+        raw.configure(config, name, value)
     return Engine(config)
 
 

@@ -14,13 +14,15 @@ from typing import Final
 from wasmtime import ExitTrap, WasmtimeError
 
 from zeroclaw_host.errors import GuestTrap, MemoryLimit, OutOfFuel, PluginError, PluginUnavailable
+from zeroclaw_host.sandbox.causes import backtrace, chain, sentences
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.gate import HOST_FAILURE
-from zeroclaw_host.sandbox.limits import MAX_LIST_ELEMENTS, MAX_MEMORIES, MAX_TABLES
+from zeroclaw_host.sandbox.limits import MAX_LIST_ELEMENTS, MAX_MEMORIES, MAX_RANDOM_BYTES, MAX_TABLES
 
 _TRAP: Final = "wasm trap: "
 _FUEL: Final = "all fuel consumed by WebAssembly"
 _DEAD: Final = "cannot enter component instance"
+_BUG: Final = "BUG: "
 
 _TRAPS: Final[Mapping[str, tuple[str, str]]] = {
     "wasm `unreachable` instruction executed": ("unreachable", "the plugin aborted"),
@@ -41,12 +43,16 @@ _LIMITS: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = (
         "list elements",
         "data in one call",
     ),
+    (re.compile(r"cannot allocate another handle"), "handles", "handles"),
+    (re.compile(r"GC heap out of memory"), "max_memory_mb", "memory for its exceptions"),
+    (re.compile(r"requested len \d+ exceeds limit \d+"), "random bytes", "random bytes at once"),
 )
 
 _FIXED_LIMITS: Final[Mapping[str, int]] = {
     "memories": MAX_MEMORIES,
     "tables": MAX_TABLES,
     "list elements": MAX_LIST_ELEMENTS,
+    "random bytes": MAX_RANDOM_BYTES,
 }
 """Limits nobody sets."""
 
@@ -72,10 +78,17 @@ class GuestException:
 def explain(error: WasmtimeError, frame: CallFrame) -> PluginError:
     """What the caller of the plugin gets for an error of wasmtime.
 
-    The first error the host met in this frame comes before anything the text says.
+    The first error the host met in this frame comes before anything the text says. Otherwise the engine's own chain of
+    causes becomes the error's (PLG-041).
     """
     if frame.error is not None:
         return frame.error
+    explained = _explain(error, frame)
+    explained.__cause__ = chain(str(error))
+    return explained
+
+
+def _explain(error: WasmtimeError, frame: CallFrame) -> PluginError:
     stderr = frame.stderr.text()
     if isinstance(error, ExitTrap):
         return GuestTrap(
@@ -83,14 +96,20 @@ def explain(error: WasmtimeError, frame: CallFrame) -> PluginError:
             details={"trap": "exit", "status": error.code, "stderr": stderr},
         )
     text = str(error)
-    last = _last_line(text)
+    last = (sentences(text) or ("the engine gave no reason",))[-1]
     for pattern, limit, what in _LIMITS:
         if pattern.search(last):
             return _over_limit(f"the plugin wants more {what} than allowed", limit, frame)
     if last == HOST_FAILURE:
         return PluginError("a host function failed outside the call's frame")
+    if last.startswith(_BUG):
+        return PluginError("the engine refused to go on, by a fault of its own")
     if not last.startswith(_TRAP):
-        return PluginError(f"the call into the plugin failed: {last}", details={"error": text})
+        # What is left are values, addresses and handles that the component model does not allow.
+        return GuestTrap(
+            f"the plugin broke a rule of the component model: {last}",
+            details={"trap": last, "backtrace": backtrace(text), "stderr": stderr},
+        )
     return _explain_trap(last.removeprefix(_TRAP), text, frame, stderr)
 
 
@@ -107,7 +126,7 @@ def _explain_trap(trap: str, text: str, frame: CallFrame, stderr: str) -> Plugin
         # A refused growth of memory is no trap: the guest sees it, and a Python guest dies of it in its own way.
         return _over_limit("the plugin ran out of memory", "max_memory_mb", frame)
     word, sentence = _TRAPS.get(trap, (trap.replace(" ", "-"), f"the plugin trapped: {trap}"))
-    details: dict[str, object] = {"trap": word, "backtrace": _backtrace(text), "stderr": stderr}
+    details: dict[str, object] = {"trap": word, "backtrace": backtrace(text), "stderr": stderr}
     if raised is not None:
         sentence = f"the plugin raised {raised.type}" + (f": {raised.message}" if raised.message else "")
         details |= {"exception": raised.type, "message": raised.message, "traceback": raised.traceback}
@@ -117,7 +136,8 @@ def _explain_trap(trap: str, text: str, frame: CallFrame, stderr: str) -> Plugin
 def _over_limit(sentence: str, limit: str, frame: CallFrame) -> MemoryLimit:
     """The error names the limit and its value, where it is one the operator sets."""
     maximum: object = getattr(frame.limits, limit, _FIXED_LIMITS.get(limit))
-    return MemoryLimit(f"{sentence} ({limit} is {maximum})", details={"limit": limit, "maximum": maximum})
+    known = "" if maximum is None else f" ({limit} is {maximum})"
+    return MemoryLimit(f"{sentence}{known}", details={"limit": limit, "maximum": maximum})
 
 
 def python_exception(stderr: str) -> GuestException | None:
@@ -135,19 +155,3 @@ def python_exception(stderr: str) -> GuestException | None:
             return GuestException(found["type"], message, traceback)
     return None
 
-
-def _last_line(text: str) -> str:
-    """The innermost cause. Several causes are numbered; the number goes."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return re.sub(r"^\d+: ", "", lines[-1]) if lines else ""
-
-
-def _backtrace(text: str) -> tuple[str, ...]:
-    """The guest's functions, innermost first."""
-    frames: list[str] = []
-    for line in text.splitlines():
-        if line.startswith("Caused by"):
-            break
-        if re.match(r"^\s+\d+: ", line):
-            frames.append(line.strip())
-    return tuple(frames)

@@ -25,6 +25,7 @@ from zeroclaw_host.contract import (
     WitType,
 )
 from zeroclaw_host.sandbox import raw
+from zeroclaw_host.sandbox.limits import MAX_TEXT_BYTES, text_too_long
 from zeroclaw_host.sandbox.resources import ResourceTable
 from zeroclaw_host.sandbox.values import Err, Ok, Some, ValueMismatch
 
@@ -44,6 +45,8 @@ def _expect(value: raw.Pointer, kind: int) -> Any:
 
 def _read_text(vector: raw.Pointer) -> str:
     size = vector.size
+    if size > MAX_TEXT_BYTES:
+        raise text_too_long()
     return string_at(vector.data, size).decode() if size else ""
 
 

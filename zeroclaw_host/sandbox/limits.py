@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final
 
-from zeroclaw_host.errors import Kind, ZeroclawError
+from zeroclaw_host.errors import Kind, MemoryLimit, ZeroclawError
+
+MAX_TEXT_BYTES: Final = 16 * 1024 * 1024
+"""UTF-8 bytes of one text that a guest can hand over. wasmtime alone would let 128 MiB pass, which Python turns into up to
+512: more than the plugin itself may use."""
 
 MAX_LIST_ELEMENTS: Final = 2_796_000
 """Elements of a list, bytes included, that a guest can hand over at once. wasmtime's own bound, measured; larger values
 have to be cut into pieces."""
+
+MAX_RANDOM_BYTES: Final = 64 * 1024 * 1024
+"""Random bytes of one request; wasmtime's own bound."""
 
 MAX_MEMORIES: Final = 4
 """Linear memories of one store. A Python guest has one, a JavaScript guest two."""
@@ -23,6 +30,14 @@ class LimitInvalid(ZeroclawError):
 
     code = "limit_invalid"
     kind = Kind.INVALID
+
+
+def text_too_long() -> MemoryLimit:
+    """The error of a guest that hands over more than :data:`MAX_TEXT_BYTES` in one text."""
+    return MemoryLimit(
+        f"the plugin wants to hand over a longer text than allowed (text bytes is {MAX_TEXT_BYTES})",
+        details={"limit": "text bytes", "maximum": MAX_TEXT_BYTES},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ctypes import CFUNCTYPE, byref, c_void_p
 from typing import Any, Final
 
-from wasmtime import Store, WasmtimeError, _bindings  # pyright: ignore[reportPrivateUsage]
+from wasmtime import Config, Store, WasmtimeError, _bindings  # pyright: ignore[reportPrivateUsage]
 from wasmtime import _ffi as _typed_ffi  # pyright: ignore[reportPrivateUsage]
 from wasmtime.component import Func, LinkerInstance
 
@@ -37,6 +37,14 @@ def kind(name: str) -> int:
     """The number of a value kind, by its name in the C header, such as ``STRING``."""
     number: int = getattr(ffi, f"WASMTIME_COMPONENT_{name}").value
     return number
+
+
+def configure(config: Config, name: str, value: bool) -> None:
+    """Switch one of the engine's features, by its name in the C API; not all of them have a public setter.
+
+    :raises AttributeError: this wasmtime has no such switch. Better no engine than one with a feature left on.
+    """
+    getattr(ffi, f"wasmtime_config_{name}_set")(config.ptr(), value)
 
 
 def _direct(name: str) -> Any:

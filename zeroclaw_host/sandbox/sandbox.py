@@ -85,7 +85,7 @@ class Sandbox:
                 return guest
             except MemoryLimit as error:
                 guest.close()
-                if error.details["limit"] != "memories" or shares >= MAX_MEMORIES:
+                if error.details.get("limit") != "memories" or shares >= MAX_MEMORIES:
                     raise
                 linked.memories = max(
                     linked.memories, shares * 2

@@ -29,6 +29,7 @@ from zeroclaw_host.contract import (
     WitType,
 )
 from zeroclaw_host.sandbox.interface import resource_id
+from zeroclaw_host.sandbox.limits import MAX_TEXT_BYTES, text_too_long
 from zeroclaw_host.sandbox.lowering import INTEGERS
 from zeroclaw_host.sandbox.resources import ResourceTable
 from zeroclaw_host.sandbox.values import Err, Ok, Some, ValueMismatch
@@ -40,12 +41,17 @@ Translate = Callable[[ResourceTable, Context, Any], Any]
 
 _Cases = list[tuple[str, WitType | None]]
 
+_MAX_UTF8: Final = 4
+"""Bytes of the longest character."""
+
 _CLASSES: Final[Mapping[str, type]] = {"bool": bool, "f32": float, "f64": float, "char": str, "string": str}
 
 
 def from_library(kind: WitType) -> Translate:
     """The function that turns the library's value of this type into ours."""
     match kind:
+        case Primitive("string"):
+            return _text_from_library
         case Primitive() | EnumType() | ListType(Primitive("u8")):
             return lambda table, store, value: value
         case FlagsType():
@@ -69,6 +75,14 @@ def from_library(kind: WitType) -> Translate:
             return lambda table, store, value: table.get(_handle(store, value))
         case OptionType() | ResultType() | VariantType():
             return _case_from_library(kind)
+
+
+def _text_from_library(_table: ResourceTable, _store: Context, value: str) -> str:
+    if len(value) > MAX_TEXT_BYTES or (
+        len(value) * _MAX_UTF8 > MAX_TEXT_BYTES and len(value.encode()) > MAX_TEXT_BYTES
+    ):
+        raise text_too_long()
+    return value
 
 
 def _handle(store: Context, value: ResourceAny) -> int:

@@ -8,7 +8,7 @@ from typing import Final, Self
 from wasmtime import Engine, Store, WasiConfig, WasmtimeError
 from wasmtime.component import Instance
 
-from zeroclaw_host.errors import PluginUnavailable
+from zeroclaw_host.errors import PluginError, PluginUnavailable
 from zeroclaw_host.sandbox import raw
 from zeroclaw_host.sandbox.conversion import Conversion
 from zeroclaw_host.sandbox.engine import EpochTicker
@@ -97,6 +97,9 @@ class Guest:
             except WasmtimeError as error:
                 self._instance = None
                 failure = explain(error, frame)
+            except PluginError:
+                self._instance = None  # its answer is more than the host takes
+                raise
         raise failure
 
     @property

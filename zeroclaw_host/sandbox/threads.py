@@ -6,6 +6,7 @@ its whole deadline.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,6 +33,7 @@ class GuestThreads:
     def __init__(self, count: int = DEFAULT_THREADS) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="zeroclaw-guest")
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self._running: set[CallFrame] = set()
         self._closed = False
 
@@ -54,12 +56,16 @@ class GuestThreads:
         Cancelling the waiting task cancels the frame, and waits until the guest has left.
         """
         done = anyio.Event()
+        loop_thread = threading.get_ident()
         token = anyio.lowlevel.current_token()
         future = self._submit(frame, work)
 
         def announce(finished: Future[T]) -> None:
             if finished.cancelled():
                 return  # never started, and whoever cancelled it is not waiting
+            if threading.get_ident() == loop_thread:
+                done.set()  # it was over before anybody could wait; asking the loop from its own thread never returns
+                return
             with suppress(RunFinishedError):  # the loop ended first; nobody is left to tell
                 anyio.from_thread.run_sync(done.set, token=token)
 
@@ -75,19 +81,19 @@ class GuestThreads:
         return future.result()
 
     def close(self) -> None:
-        """Cancel what runs, let it end, and take no more."""
+        """Cancel what runs, let it end, turn away what waits for a thread, and take no more."""
         with self._lock:
             self._closed = True
             running = list(self._running)
         for frame in running:
             frame.cancel()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.shutdown(wait=True)
 
     def _submit(self, frame: CallFrame, work: Callable[[], T]) -> Future[T]:
         def guarded() -> T:
             with self._lock:
                 if self._closed:
-                    frame.cancel()
+                    raise _closed()
                 self._running.add(frame)
             frame.begin()
             try:
@@ -96,7 +102,13 @@ class GuestThreads:
                 with self._lock:
                     self._running.discard(frame)
 
+        if os.getpid() != self._process:
+            raise PluginUnavailable("the plugin host belongs to the process that this one was forked from")
         try:
             return self._pool.submit(guarded)
         except RuntimeError as error:
-            raise PluginUnavailable("the plugin host is closed") from error
+            raise _closed() from error
+
+
+def _closed() -> PluginUnavailable:
+    return PluginUnavailable("the plugin host is closed")
