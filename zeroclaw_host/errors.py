@@ -10,10 +10,11 @@ ends with such an error; the daemon maps kinds and code words to JSON-RPC codes 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class Kind(Enum):
@@ -37,6 +38,10 @@ class Kind(Enum):
     """A bound was reached: fuel, deadline, memory, size."""
     PLUGIN = 9
     """The plugin itself failed: a trap, an error result, a value that does not fit its type."""
+
+
+NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What a system says when a file cannot grow: the disk, the quota or the limit of a file's size is used up."""
 
 
 class RemedyAction(Enum):

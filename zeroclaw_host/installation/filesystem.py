@@ -16,7 +16,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, Protocol
 
-from zeroclaw_host.errors import Remedy, RemedyAction, StorageError
+from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
 
 DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -175,7 +175,7 @@ def storage_error(error: OSError, path: str, doing: str) -> StorageError:
 
 
 def _remedy(number: int | None, path: str) -> Remedy | None:
-    if number in (errno.ENOSPC, errno.EDQUOT):
+    if number in NO_SPACE:
         return Remedy(RemedyAction.FREE_SPACE, {"path": path})
     if number in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR):
         return Remedy(RemedyAction.MAKE_DIRECTORY, {"path": path})

@@ -27,7 +27,7 @@ from typing import Final
 from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component
 
-from zeroclaw_host.errors import Remedy, RemedyAction, StorageError
+from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
 from zeroclaw_host.sandbox.compile import (
     CompileLimits,
     CompilerFailed,
@@ -218,7 +218,7 @@ def _storage(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = error.errno in NO_SPACE
         action = RemedyAction.FREE_SPACE if full else RemedyAction.MAKE_DIRECTORY
         what = "the file system is full" if full else (error.strerror or "the system refused")
         raise StorageError(

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from zeroclaw_host.errors import Kind, Remedy, RemedyAction, StorageError, ZeroclawError
+from zeroclaw_host.errors import NO_SPACE, Kind, Remedy, RemedyAction, StorageError, ZeroclawError
 
 FILE_MODE: Final = 0o600
 """The configuration holds secrets: its owner alone may read it."""
@@ -155,11 +155,7 @@ def make_private(directory: Path) -> None:
 def storage_error(error: OSError, path: str, doing: str) -> StorageError:
     """An :class:`OSError` as an error with a remedy. ``doing`` completes "cannot …"."""
     reason = (error.strerror or type(error).__name__).lower()
-    remedy = (
-        Remedy(RemedyAction.FREE_SPACE, {"path": path})
-        if error.errno in (errno.ENOSPC, errno.EDQUOT)
-        else None
-    )
+    remedy = Remedy(RemedyAction.FREE_SPACE, {"path": path}) if error.errno in NO_SPACE else None
     name = errno.errorcode.get(error.errno or 0, "EIO")
     return StorageError(
         f"cannot {doing}: {reason} ({path})", remedy=remedy, details={"path": path, "errno": name}
