@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -84,4 +85,28 @@ def test_an_archive_larger_than_any_may_be_is_refused_before_it_is_opened(tmp_pa
     with path.open("wb") as file:
         file.truncate(MAX_ARCHIVE_BYTES + 1)
     with pytest.raises(ArchiveError, match="larger than"):
+        LocalSource(path).open()
+
+
+def test_a_name_no_path_can_have_is_one_storage_error() -> None:
+    for text in ("./a\0b", "./" + "a" * 5000):
+        with pytest.raises(StorageError):
+            LocalSource(Path(text)).open()
+
+
+def test_an_archive_swapped_for_a_pipe_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "redact.zip"
+    path.write_bytes(b"x")
+    looked = Path.stat
+
+    def swap(self: Path, **more: bool) -> os.stat_result:
+        found = looked(self, **more)
+        self.unlink()
+        os.mkfifo(self)
+        return found
+
+    monkeypatch.setattr(Path, "stat", swap)
+    with pytest.raises(StorageError, match="not a regular file"):
         LocalSource(path).open()

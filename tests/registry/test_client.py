@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from zeroclaw_host.errors import ArchiveError, RegistryEntryNotFound, RegistryError
+from zeroclaw_host.errors import ArchiveError, RegistryEntryNotFound, RegistryError, RemedyAction
 from zeroclaw_host.package.archive import MAX_ARCHIVE_BYTES
 from zeroclaw_host.registry.client import EntryMismatch, RegistryClient
 from zeroclaw_host.registry.download import Downloader, DownloadTooLarge
@@ -159,3 +159,25 @@ def test_an_index_is_waited_for_less_long_than_an_archive(site: Any) -> None:
     slow = RegistryClient(Location.parse(site.url("/registry.json")), Downloader(now=lambda: next(ticks)))
     with pytest.raises(RegistryError, match="did not finish within 60 seconds"):
         slow.index()
+
+
+@pytest.mark.req("PLG-363")
+def test_what_is_not_as_the_registry_lists_it_is_to_be_reported_and_not_installed(
+    site: Any, archive: Archive
+) -> None:
+    made = archive(version="2.0.0")
+    site.serve("/redact.zip", made.data)
+    for listed in ({"sha256": "0" * 64}, {"sha256": made.sha256}):
+        site.serve_index(entry(**listed))
+        with pytest.raises(EntryMismatch) as caught:
+            client(site).open(PackageSpec("redact")).read_manifest()
+        assert caught.value.remedy is not None
+        assert caught.value.remedy.action is RemedyAction.REPORT_TO_REGISTRY
+        assert caught.value.remedy.arguments == {"package": "redact 1.0.0"}
+
+
+def test_an_archives_fault_names_the_address_it_came_from(site: Any) -> None:
+    site.serve_index(entry())
+    url = site.serve("/redact.zip", b"no archive")
+    with pytest.raises(ArchiveError, match=url):
+        client(site).open(PackageSpec("redact"))

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import gzip
+import os
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from itertools import count
@@ -30,7 +33,7 @@ def refused(url: str, said: str, *, downloader: Downloader | None = None) -> Reg
         fetch(url, downloader=downloader)
     assert url.split("?")[0] in caught.value.message
     assert caught.value.remedy is not None
-    assert caught.value.remedy.action is RemedyAction.NAME_REGISTRY
+    assert caught.value.remedy.action in (RemedyAction.NAME_REGISTRY, RemedyAction.REPORT_TO_REGISTRY)
     return caught.value
 
 
@@ -282,3 +285,47 @@ def test_a_file_is_read_and_held_to_the_same_limit(tmp_path: Path) -> None:
 def test_a_file_that_is_missing_or_a_directory_is_one_error(tmp_path: Path) -> None:
     refused((tmp_path / "none.json").as_uri(), "no such file")
     refused(tmp_path.as_uri(), "is a directory")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_file_that_is_no_regular_one_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = Path("/dev/zero") if kind == "device" else tmp_path / "registry.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    refused(path.as_uri(), "not a regular file")
+
+
+def test_headers_that_drip_are_given_up_when_the_whole_transfer_takes_too_long() -> None:
+    done = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            peer, _ = listener.accept()
+            with peer, contextlib.suppress(OSError):
+                peer.sendall(b"HTTP/1.1 200 OK\r\nx: ")
+                while not done.wait(0.02):
+                    peer.sendall(b"x")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        begun = time.monotonic()
+        try:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}/registry.json"
+            refused(url, r"did not finish within 0\.3 seconds", downloader=Downloader(total_timeout=0.3))
+        finally:
+            done.set()
+            thread.join()
+        assert time.monotonic() - begun < 5
+
+
+def test_redirects_count_towards_the_whole_transfers_time(site: Any) -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        time_passed.wait(0.2)
+        handler.send_response(302)
+        handler.send_header("Location", "/again")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    time_passed = threading.Event()
+    site.answers["/again"] = answer
+    refused(site.url("/again"), "did not finish within", downloader=Downloader(total_timeout=0.5))

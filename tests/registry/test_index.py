@@ -152,3 +152,35 @@ def test_selection_is_the_last_match_whatever_the_order(entries: list[tuple[str,
             index.select(PackageSpec(name))
     else:
         assert index.select(PackageSpec(name)).version == expected
+
+
+def test_a_versions_text_can_neither_steer_a_terminal_nor_forge_a_line() -> None:
+    index = index_of(entry(version="1\n  to do: obey\x1b[2J\u202e"))
+    with pytest.raises(RegistryEntryNotFound) as caught:
+        index.select(PackageSpec("redact", "2"))
+    assert caught.value.message.isprintable()
+
+
+def test_the_latest_of_many_versions_are_told_and_the_others_counted() -> None:
+    index = index_of(*(entry(version=f"{number}.0") for number in range(50_000)))
+    with pytest.raises(
+        RegistryEntryNotFound, match=r"but in: 49990\.0, .*, 49999\.0 and 49990 more$"
+    ) as caught:
+        index.select(PackageSpec("redact", "x"))
+    assert len(caught.value.message) < 300
+    assert caught.value.details["versions"] == [f"{number}.0" for number in range(49_990, 50_000)]
+
+
+@pytest.mark.parametrize("name", ["./redact", "redact/../x", "~redact", "Redact", "redact\n", "-redact"])
+def test_only_what_can_be_a_package_is_suggested(name: str) -> None:
+    with pytest.raises(RegistryEntryNotFound) as caught:
+        index_of(entry(name)).select(PackageSpec("redact"))
+    assert caught.value.details["suggestions"] == []
+
+
+def test_a_digest_that_cannot_be_checked_is_the_registrys_to_mend() -> None:
+    with pytest.raises(RegistryIndexInvalid) as caught:
+        _ = index_of(entry(version="1\x1b", sha256="x")).select(PackageSpec("redact")).digest
+    assert caught.value.remedy is not None
+    assert caught.value.remedy.action is RemedyAction.REPORT_TO_REGISTRY
+    assert caught.value.message.isprintable()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zeroclaw_host.errors import RegistryError, RemedyAction
+from zeroclaw_host.registry.download import Downloader
 from zeroclaw_host.registry.location import Location, RegistryNotNamed, choose_registry, without_secrets
 
 
@@ -111,3 +112,28 @@ def test_any_text_is_a_location_or_one_error(text: str) -> None:
         assert location.scheme in ("file", "http", "https")
         assert location.scheme != "file" or location.path.is_absolute()
     assert "hunter2" not in without_secrets(f"https://hunter2@{text}")
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "https://[x]/a.zip", "//["])
+@pytest.mark.parametrize("base", ["https://r.test/registry.json", "file:///srv/r/registry.json"])
+def test_what_is_no_address_at_all_leads_nowhere(base: str, url: str) -> None:
+    with pytest.raises(RegistryError, match="that is no URL"):
+        Location(base).follow(url)
+
+
+@given(st.text(max_size=60) | st.text("hps:/[]@?#\\\\.x1%", max_size=20))
+def test_any_text_in_an_index_leads_somewhere_allowed_or_nowhere(url: str) -> None:
+    with contextlib.suppress(RegistryError):
+        assert Location("https://r.test/registry.json").follow(url).scheme == "https"
+
+
+def test_an_address_is_shown_on_one_line_that_steers_no_terminal_and_has_an_end() -> None:
+    shown = str(Location("https://r.test/\x1b[2J\u202e\x9b\udc80" + "a" * 5000))
+    assert shown.isprintable()
+    assert shown.startswith("https://r.test/\\x1b[2J\\u202e\\x9b\\udc80aaa")
+    assert len(shown) < 500
+
+
+def test_a_path_longer_than_any_is_one_error_when_it_is_read() -> None:
+    with pytest.raises(RegistryError, match="file name too long"):
+        Downloader().fetch(Location.parse("/" + "a" * 5000), limit=1)

@@ -12,7 +12,7 @@ from zeroclaw_host.errors import ArchiveError, Remedy, RemedyAction, StorageErro
 from zeroclaw_host.installation.filesystem import storage_error
 from zeroclaw_host.package.archive import MAX_ARCHIVE_BYTES, ArchiveReader
 from zeroclaw_host.package.manifest import MANIFEST_NAME
-from zeroclaw_host.package.reader import DirectoryReader, PackageReader
+from zeroclaw_host.package.reader import DirectoryReader, PackageReader, open_regular_file
 from zeroclaw_host.registry.index import PackageSpec
 from zeroclaw_host.registry.location import without_secrets
 
@@ -36,9 +36,13 @@ class LocalSource:
             if self.path.name == MANIFEST_NAME:
                 return DirectoryReader(self.path.parent)
             if stat.S_ISREG(status.st_mode):
-                return ArchiveReader(_read_archive(self.path))
+                return ArchiveReader(_read_archive(self.path), origin=str(self.path))
         except OSError as error:
             raise storage_error(error, str(self.path), "read the package") from error
+        except ValueError as error:  # such as a NUL in it
+            raise StorageError(
+                f"{str(self.path)!r} is no path", details={"path": str(self.path), "errno": errno.EINVAL}
+            ) from error
         raise StorageError(
             f"{self.path} is neither a directory nor a file",
             details={"path": str(self.path), "errno": errno.EINVAL},
@@ -83,7 +87,7 @@ def _expanded(text: str, home: Path | None) -> Path:
 
 
 def _read_archive(path: Path) -> bytes:
-    with path.open("rb") as file:
+    with open_regular_file(path) as file:
         data = file.read(MAX_ARCHIVE_BYTES + 1)
     if len(data) > MAX_ARCHIVE_BYTES:
         raise ArchiveError(

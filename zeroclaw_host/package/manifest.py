@@ -201,6 +201,11 @@ class Manifest(_Table):
         return permission in self.permissions
 
 
+def is_package_name(text: str) -> bool:
+    """Whether a text can be the name of a package (PLG-014)."""
+    return _NAME.fullmatch(text) is not None
+
+
 def parse_manifest(data: bytes, *, path: str = MANIFEST_NAME) -> Manifest:
     """Read a manifest and check its shape.
 

@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import BinaryIO, Final, Protocol
 
 from zeroclaw_host.errors import ComponentMissing, ManifestError, ManifestMissing, SkillsInvalid, StorageError
 from zeroclaw_host.package import toml_source
@@ -180,6 +180,22 @@ class _SkillWalk:
                 content = _read_file(directory, name, MAX_SKILLS_BYTES - self._bytes)
                 self._bytes += len(content)
                 self._files[relative] = content
+
+
+@contextmanager
+def open_regular_file(path: Path) -> Generator[BinaryIO]:
+    """Open a file that a person named, through links, for reading; neither a pipe nor a device is waited for.
+
+    :raises OSError: it cannot be opened, or is no regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+            reason = os.strerror(number) if stat.S_ISDIR(mode) else "Not a regular file"
+            raise OSError(number, reason, str(path))
+        yield file
 
 
 @contextmanager

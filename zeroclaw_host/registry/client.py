@@ -10,6 +10,7 @@ from zeroclaw_host.errors import Kind, RegistryError, Remedy, RemedyAction
 from zeroclaw_host.package.archive import MAX_ARCHIVE_BYTES, ArchiveReader
 from zeroclaw_host.package.manifest import MANIFEST_NAME, parse_manifest
 from zeroclaw_host.package.reader import PackageReader, SkillTree
+from zeroclaw_host.package.toml_source import printable
 from zeroclaw_host.registry.download import Downloader, Progress
 from zeroclaw_host.registry.index import MAX_INDEX_BYTES, Entry, Index, PackageSpec, parse_index
 from zeroclaw_host.registry.location import Location
@@ -64,7 +65,7 @@ class RegistryClient:
             raise _mismatch(
                 entry, f"the archive at {location} is not the one the registry lists: its SHA-256 differs"
             )
-        return _EntryReader(ArchiveReader(data), entry)
+        return _EntryReader(ArchiveReader(data, origin=str(location)), entry)
 
     def open(self, spec: PackageSpec, *, progress: Progress | None = None) -> PackageReader:
         """Select and fetch in one go.
@@ -95,7 +96,7 @@ class _EntryReader:
             if found != listed:
                 raise _mismatch(
                     self._entry,
-                    f"the registry lists {self._entry.name} {self._entry.version}, but the {what} in the archive's manifest is {found}",
+                    f"the registry lists {self._entry}, but the {what} in the archive's manifest is {printable(found)}",
                 )
         return data
 
@@ -109,6 +110,7 @@ class _EntryReader:
 def _mismatch(entry: Entry, message: str) -> EntryMismatch:
     return EntryMismatch(
         message,
-        remedy=Remedy(RemedyAction.NAME_REGISTRY),
+        # Whether by mistake or by an attack: another registry is no answer to it.
+        remedy=Remedy(RemedyAction.REPORT_TO_REGISTRY, {"package": str(entry)}),
         details={"name": entry.name, "version": entry.version},
     )

@@ -6,6 +6,7 @@ never trips the timeout of a single read. Proxies and credentials of the environ
 
 from __future__ import annotations
 
+import os
 import ssl
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -18,6 +19,8 @@ import certifi
 import httpx
 
 from zeroclaw_host.errors import Kind, RegistryError, Remedy, RemedyAction
+from zeroclaw_host.package.reader import open_regular_file
+from zeroclaw_host.registry.hang_up import HangUp
 from zeroclaw_host.registry.location import Location
 
 MAX_REDIRECTS: Final = 5
@@ -90,7 +93,7 @@ class Downloader:
                 if len(received) > limit:
                     raise _too_large(location, limit)
                 if self.now() > end:
-                    raise failed(location, f"did not finish within {self.total_timeout:g} seconds")
+                    raise _too_slow(location, self.total_timeout)
                 if progress is not None:
                     progress(len(received), opened.announced)
         return Download(bytes(received), opened.location)
@@ -104,15 +107,20 @@ class Downloader:
             timeout=httpx.Timeout(self.read_timeout, connect=self.connect_timeout),
             headers={"accept-encoding": "identity"},
         )
-        with _said_plainly(location), client, _final_response(client, location) as (response, here):
+        with (
+            _in_time(location, self.total_timeout) as hang_up,
+            _said_plainly(location),
+            client,
+            _final_response(client, location, hang_up) as (response, here),
+        ):
             yield _Opened(here, _announced(response), response.iter_raw())
 
 
 @contextmanager
 def _final_response(
-    client: httpx.Client, location: Location
+    client: httpx.Client, location: Location, hang_up: HangUp
 ) -> Generator[tuple[httpx.Response, Location], None, None]:
-    request = client.build_request("GET", location.url)
+    request = client.build_request("GET", location.url, extensions={"trace": hang_up.trace})
     here = location
     for _ in range(MAX_REDIRECTS + 1):
         response = client.send(request, stream=True)
@@ -141,6 +149,21 @@ def _announced(response: httpx.Response) -> int | None:
 
 
 @contextmanager
+def _in_time(location: Location, seconds: float) -> Generator[HangUp, None, None]:
+    """Hang up when the time of the whole transfer is over, and say so whatever that looked like to the protocol."""
+    with HangUp(seconds) as hang_up:
+        try:
+            yield hang_up
+        except RegistryError as error:
+            if hang_up.over:
+                raise _too_slow(location, seconds) from error
+            raise
+        # A body without an announced length ends where the connection does, so hanging up passes for its end.
+        if hang_up.over:
+            raise _too_slow(location, seconds)
+
+
+@contextmanager
 def _said_plainly(location: Location) -> Generator[None, None, None]:
     """Turn what httpx and TLS raise into one sentence about the registry."""
     try:
@@ -160,10 +183,10 @@ def _said_plainly(location: Location) -> Generator[None, None, None]:
 
 @contextmanager
 def _open_file(location: Location) -> Generator[_Opened, None, None]:
-    path = location.path
     try:
-        with path.open("rb") as file:
-            yield _Opened(location, path.stat().st_size, iter(lambda: file.read(_CHUNK_BYTES), b""))
+        with open_regular_file(location.path) as file:
+            size = os.fstat(file.fileno()).st_size
+            yield _Opened(location, size, iter(lambda: file.read(_CHUNK_BYTES), b""))
     except OSError as error:
         raise failed(location, f"cannot be read: {(error.strerror or 'failed').lower()}") from error
 
@@ -173,6 +196,10 @@ def failed(location: Location, what: str) -> RegistryError:
     return RegistryError(
         f"{location} {what}", remedy=Remedy(RemedyAction.NAME_REGISTRY), details={"location": str(location)}
     )
+
+
+def _too_slow(location: Location, seconds: float) -> RegistryError:
+    return failed(location, f"did not finish within {seconds:g} seconds")
 
 
 def _too_large(location: Location, limit: int) -> DownloadTooLarge:

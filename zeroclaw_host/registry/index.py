@@ -14,10 +14,15 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from zeroclaw_host.errors import Kind, RegistryEntryNotFound, RegistryError, Remedy, RemedyAction, UsageError
+from zeroclaw_host.package.manifest import is_package_name
+from zeroclaw_host.package.toml_source import printable
 from zeroclaw_host.registry.location import Location
 
 MAX_INDEX_BYTES: Final = 16 * 1024 * 1024
 """The largest index that is read (D-13)."""
+
+MAX_VERSIONS_TOLD: Final = 10
+"""An index can list a name many thousand times over; an error is for a person to read."""
 
 _DIGEST: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
 
@@ -68,6 +73,10 @@ class Entry(BaseModel):
     capabilities: tuple[str, ...] = ()
     sha256: str | None = None
 
+    def __str__(self) -> str:
+        """Name and version, to be read by a person: both are the registry's own text."""
+        return f"{printable(self.name)} {printable(self.version)}"
+
     @property
     def digest(self) -> str | None:
         """The SHA-256 of the archive as 64 lowercase hexadecimal digits, or None when the entry carries none.
@@ -79,8 +88,8 @@ class Entry(BaseModel):
         found = _DIGEST.fullmatch(self.sha256.strip())
         if found is None:
             raise RegistryIndexInvalid(
-                f"the registry's sha256 of {self.name} {self.version} is no SHA-256 digest",
-                remedy=Remedy(RemedyAction.NAME_REGISTRY),
+                f"the registry's sha256 of {self} is no SHA-256 digest",
+                remedy=Remedy(RemedyAction.REPORT_TO_REGISTRY, {"package": str(self)}),
                 details={"name": self.name, "version": self.version},
             )
         return found[1].lower()
@@ -96,17 +105,21 @@ class Index(BaseModel):
     def select(self, spec: PackageSpec) -> Entry:
         """The last entry that matches (PLG-365).
 
-        :raises RegistryEntryNotFound: none does. ``details`` holds ``versions`` of the name, or ``suggestions`` of names
-            like it.
+        :raises RegistryEntryNotFound: none does. ``details`` holds the last ``versions`` of the name, or ``suggestions``
+            of names like it.
         """
         named = [entry for entry in self.plugins if entry.name == spec.name]
         matching = [entry for entry in named if spec.version in (None, entry.version)]
         if matching:
             return matching[-1]
         if named:
-            versions = list(dict.fromkeys(entry.version for entry in named))
+            listed = list(dict.fromkeys(entry.version for entry in named))
+            versions = listed[-MAX_VERSIONS_TOLD:]
+            others = f" and {len(listed) - len(versions)} more" if len(listed) > len(versions) else ""
             raise RegistryEntryNotFound(
-                f"the registry lists {spec.name} in no version {spec.version}, but in: {', '.join(versions)}",
+                f"the registry lists {spec.name} in no version {spec.version}, but in: "
+                + ", ".join(map(printable, versions))
+                + others,
                 remedy=Remedy(RemedyAction.INSTALL_PLUGIN, {"source": f"{spec.name}@{versions[-1]}"}),
                 details={"name": spec.name, "versions": versions},
             )
@@ -122,7 +135,8 @@ class Index(BaseModel):
         )
 
     def _unknown(self, name: str) -> RegistryEntryNotFound:
-        names = list(dict.fromkeys(entry.name for entry in self.plugins))
+        # Another name in an index could be a path, and then the suggestion would not be the registry's package.
+        names = list(dict.fromkeys(entry.name for entry in self.plugins if is_package_name(entry.name)))
         close = difflib.get_close_matches(name, names, n=3)
         remedy = (
             Remedy(RemedyAction.INSTALL_PLUGIN, {"source": close[0]})

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os.path
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from zeroclaw_host.errors import Kind, RegistryError, Remedy, RemedyAction
+from zeroclaw_host.package.toml_source import printable
 
 INDEX_NAME: Final = "registry.json"
 """The index of a location that names a directory."""
+
+_SHOWN_CHARACTERS: Final = 300
 
 _MAY_NAME: Final = {
     "file": frozenset({"file", "http", "https"}),
@@ -86,12 +90,15 @@ class Location:
 
         :raises RegistryError: it leads where an address like this one may not lead.
         """
-        target = type(self)(urljoin(self.url, url))
+        try:
+            target = type(self)(urljoin(self.url, url))
+        except ValueError:
+            target = type(self)("")
         if target.scheme not in _MAY_NAME[self.scheme]:
             raise RegistryError(
                 f"{self} leads to {target}, and an address that starts with {self.scheme}: may only lead to "
                 + " or ".join(f"{scheme}:" for scheme in sorted(_MAY_NAME[self.scheme])),
-                remedy=Remedy(RemedyAction.NAME_REGISTRY),
+                remedy=Remedy(RemedyAction.REPORT_TO_REGISTRY),
                 details={"location": str(self)},
             )
         return target
@@ -112,18 +119,23 @@ def choose_registry(*candidates: str | None) -> Location:
 
 
 def without_secrets(url: str) -> str:
-    """A URL without what may be a credential: user, password, query, fragment."""
+    """A URL to be read by a person: without what may be a credential (user, password, query, fragment), on one line, and
+    with an end.
+    """
     scheme, netloc, path = _split(url)
-    return urlunsplit((scheme, netloc.rpartition("@")[2], path, "", ""))
+    return printable(urlunsplit((scheme, netloc.rpartition("@")[2], path, "", "")), _SHOWN_CHARACTERS)
 
 
 def _split(url: str) -> tuple[str, str, str]:
     try:
         parts = urlsplit(url)
     except ValueError:  # such as an unclosed bracket in the host
+        parts = urlsplit("")
+    if not any(parts):
         return "", "", "an address that is no URL"
     return parts.scheme, parts.netloc, parts.path
 
 
 def _index_in(path: Path) -> Path:
-    return path / INDEX_NAME if path.is_dir() else path
+    # Not Path.is_dir, which raises for a path that is too long.
+    return path / INDEX_NAME if os.path.isdir(path) else path  # noqa: PTH112

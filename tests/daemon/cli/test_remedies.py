@@ -26,6 +26,8 @@ EXAMPLES: dict[RemedyAction, tuple[dict[str, str], list[str] | None]] = {
     RemedyAction.REMOVE_PLUGIN: ({"name": "x"}, ["plugin", "remove", "x"]),
     RemedyAction.UPDATE_PLUGIN: ({"name": "x"}, ["plugin", "remove", "x"]),
     RemedyAction.NAME_REGISTRY: ({}, ["config", "set", "plugins.registry_url"]),
+    RemedyAction.REPORT_TO_REGISTRY: ({"package": "redact 1.0.0"}, None),
+    RemedyAction.CLEAR_BY_HAND: ({"path": "/a b"}, ["ls", "-lA", "/a b"]),
     RemedyAction.REBUILD_PLUGIN: ({}, ["zeroclaw-plugin", "build"]),
     RemedyAction.SIGN_PLUGIN: ({}, ["zeroclaw-plugin", "sign", "--help"]),
     RemedyAction.START_DAEMON: ({}, ["daemon"]),
@@ -38,7 +40,7 @@ EXAMPLES: dict[RemedyAction, tuple[dict[str, str], list[str] | None]] = {
     RemedyAction.SHORTEN_PATH: ({"variable": "ZEROCLAW_SOCKET"}, None),
     RemedyAction.RUN_HELP: ({"command": "config set"}, ["config", "set", "--help"]),
 }
-OTHER_PROGRAMS = {"zeroclaw-plugin", "kill", "mkdir", "df", "pip", "chmod"}
+OTHER_PROGRAMS = {"zeroclaw-plugin", "kill", "mkdir", "df", "ls", "pip", "chmod"}
 
 
 @pytest.mark.req("PLG-195", "PLG-196")

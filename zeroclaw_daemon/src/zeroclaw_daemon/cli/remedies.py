@@ -105,6 +105,23 @@ def _name_registry(arguments: Arguments, place: Place) -> Advice:
     )
 
 
+def _report_to_registry(arguments: Arguments, place: Place) -> Advice:
+    package = visible(arguments.get("package", ""))
+    return Advice(
+        f"Do not install {package or 'anything'} from there, and tell the registry's maintainer: it is a mistake or "
+        "an attack."
+    )
+
+
+def _clear_by_hand(arguments: Arguments, place: Place) -> Advice:
+    path = arguments.get("path", "")
+    return Advice(
+        f"Look at {visible(path)}, and delete it or move it away by hand if nothing needs it; the command shows what "
+        "it is.",
+        place.other("ls", "-lA", path),
+    )
+
+
 def _rebuild_plugin(arguments: Arguments, place: Place) -> Advice:
     return Advice(
         "Its author has to build it again against this host's contract, in the plugin's source directory, "
@@ -182,6 +199,8 @@ _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] =
     RemedyAction.REMOVE_PLUGIN: _remove_plugin,
     RemedyAction.UPDATE_PLUGIN: _update_plugin,
     RemedyAction.NAME_REGISTRY: _name_registry,
+    RemedyAction.REPORT_TO_REGISTRY: _report_to_registry,
+    RemedyAction.CLEAR_BY_HAND: _clear_by_hand,
     RemedyAction.REBUILD_PLUGIN: _rebuild_plugin,
     RemedyAction.SIGN_PLUGIN: _sign_plugin,
     RemedyAction.START_DAEMON: _start_daemon,
