@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -11,13 +12,15 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from zeroclaw_host.errors import ComponentInvalid, RemedyAction, StorageError
+from zeroclaw_host.errors import CompileLimit, ComponentInvalid, RemedyAction, StorageError
 from zeroclaw_host.sandbox import cache as caching
 from zeroclaw_host.sandbox.cache import ComponentCache
+from zeroclaw_host.sandbox.compile import CompileLimits
 from zeroclaw_host.sandbox.engine import new_engine
 
 
@@ -241,6 +244,19 @@ def test_what_a_killed_process_left_is_swept_once_it_is_old(directory):
     fresh(directory)
     assert young.exists()
     assert not old.exists()
+
+
+def test_a_process_that_holds_the_lock_and_was_stopped_delays_no_longer_than_a_compilation(
+    directory, component
+):
+    cache = ComponentCache(directory, new_engine(), limits=CompileLimits(seconds=0.3))
+    digest = hashlib.sha256(component).hexdigest()
+    told: list[float] = []
+    with (directory / f".{digest[:16]}.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with suppress(CompileLimit):  # the time is short for the compiler too
+            cache.load(component, progress=told.append)
+    assert told
 
 
 def test_threads_that_want_one_component_compile_it_once(directory, component, compilations):

@@ -262,6 +262,8 @@ def test_nan_stays_nan(conversion, new_frame):
         (VariantType((("alpha", None),)), ("alpha", 3)),
         (ResultType(None, None), True),
         (OptionType(OptionType(Primitive("u8"))), 3),
+        (Primitive("string"), "half a pair: \ud800"),
+        (ListType(Primitive("string")), ["whole", "\udfff"]),
     ],
 )
 def test_a_value_that_does_not_fit_never_reaches_the_guest(kind, value, conversion, new_frame):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 from contextlib import suppress
@@ -154,3 +156,68 @@ def test_components_are_compiled_side_by_side(embed, tool_core):
     for thread in threads:
         thread.join()
     assert len(sizes) == 3
+
+
+@pytest.mark.req("PLG-020")
+def test_a_tiny_component_of_countless_instances_never_reaches_the_host(wat):
+    nested = "(component $c (core module $m))"
+    for _ in range(20):
+        nested = f"(component $c {nested} (instance (instantiate $c)) (instance (instantiate $c)))"
+    component = wat(f"(component {nested} (instance (instantiate $c)))")
+    assert len(component) < 2000
+    with pytest.raises(CompileLimit) as caught:
+        compiled(component)
+    assert caught.value.details["limit"] == "loaded_bytes"
+
+
+def test_more_compilations_than_allowed_wait_and_may_be_given_up(monkeypatch):
+    monkeypatch.setattr(compiling, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(compiling.subprocess, "Popen", None)
+    monkeypatch.setattr(compiling, "_turns", threading.BoundedSemaphore(1))
+    told: list[float] = []
+
+    class GivenUp(Exception):
+        pass
+
+    def give_up(seconds: float) -> None:
+        told.append(seconds)
+        if len(told) == 3:
+            raise GivenUp
+
+    with (
+        compiling._turn(None),
+        tempfile.TemporaryFile() as artifact,
+        pytest.raises(GivenUp),
+    ):
+        compile_component(EMPTY, artifact.fileno(), progress=give_up)
+    assert told == sorted(told)
+
+
+def test_a_reason_in_any_letters_arrives_whatever_the_locale(wat, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    monkeypatch.setattr(compiling, "_KEPT_ENVIRONMENT", (*compiling._KEPT_ENVIRONMENT, "PYTHONIOENCODING"))
+    component = wat('(component (core module $m (import "ä" "" (func))) (core instance (instantiate $m)))')
+    with pytest.raises(ComponentInvalid, match="ä"):
+        compiled(component)
+
+
+def test_the_compilers_chain_of_reasons_is_the_errors(wat):
+    component = bytearray(wat('(component (core module (func (export "f") (result i32) (i32.const 1))))'))
+    component[component.index(b"\x41\x01\x0b")] = 0xFF
+    with pytest.raises(ComponentInvalid) as caught:
+        compiled(bytes(component))
+    first, *_, last = caught.value.causes()
+    assert "failed to compile" in first
+    assert "illegal opcode" in last
+
+
+def test_a_compiler_whose_host_was_killed_ends_by_itself():
+    """The child carries its own clock; here the host's never strikes."""
+    script = (
+        "import sys, time; from zeroclaw_host.sandbox import compile as compiling;"
+        "compiling._compile = lambda *_: time.sleep(60); compiling.main(sys.argv[1:])"
+    )
+    with tempfile.TemporaryFile() as artifact:
+        sizes = [str(2 * 1024**3), str(1024**3), str(1024**2), "0", str(artifact.fileno())]
+        child = subprocess.Popen([sys.executable, "-c", script, *sizes], pass_fds=(artifact.fileno(),))
+        assert child.wait(30) == -signal.SIGALRM

@@ -180,6 +180,25 @@ def test_the_defaults_are_the_specified_ones():
 
 
 @pytest.mark.req("PLG-021")
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("call_fuel", 2**63 - 1),
+        ("call_timeout_ms", 7 * 24 * 3600 * 1000),
+        ("max_memory_mb", 16 * 1024),
+        ("max_table_elements", 10_000_000),
+        ("max_instances", 100_000),
+        ("max_connections_per_instance", 100_000),
+    ],
+)
+def test_a_limit_so_large_that_it_is_none_is_refused_by_name(name, most):
+    with pytest.raises(LimitInvalid, match=f"{name} must be at most {most}") as caught:
+        Limits(**{name: most + 1})
+    assert caught.value.details == {"limit": name, "maximum": most}
+    assert getattr(Limits(**{name: most}), name) == most
+
+
+@pytest.mark.req("PLG-021")
 @pytest.mark.parametrize("name", sorted(Limits.__dataclass_fields__))
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "1"])
 def test_a_limit_that_is_not_a_positive_whole_number_is_refused_by_name(name, value):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from zeroclaw_host.contract import ungated_wit
 from zeroclaw_host.errors import ComponentMismatch, RemedyAction
 from zeroclaw_host.package.manifest import Capability, Permission
 from zeroclaw_host.sandbox.interface import HostFunction, interface
+from zeroclaw_host.sandbox.structure import MAX_EXTERNS, Comparison
 from zeroclaw_host.sandbox.values import Ok
 from zeroclaw_host.worlds.surface import surface_of
 
@@ -58,6 +61,55 @@ def test_a_function_import_outside_any_interface_is_refused(wat, refusal):
 @pytest.mark.req("PLG-038")
 def test_a_core_module_import_is_refused(wat, refusal):
     assert refusal(wat('(component (import "code" (core module)))')).details["interface"] == "code"
+
+
+@pytest.mark.req("PLG-038")
+@pytest.mark.parametrize("item", ["core module", "instance"])
+def test_an_interface_holds_functions_and_types_only(item, wat, refusal):
+    error = refusal(wat(f'(component (import "wasi:io/poll@0.2.0" (instance (export "poll" ({item})))))'))
+    assert (error.details["interface"], error.details["function"]) == ("wasi:io/poll@0.2.0", "poll")
+
+
+def many(count: int) -> str:
+    return " ".join(
+        f'(import "wasi:io/poll@0.2.{number}" (instance (export "pollable" (type (sub resource)))))'
+        for number in range(count)
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        many(MAX_EXTERNS + 1),
+        "(component $c)"
+        + "".join(
+            f'(instance $i{number} (instantiate $c)) (export "a:b/c{number}" (instance $i{number}))'
+            for number in range(MAX_EXTERNS + 1)
+        ),
+        '(import "wasi:io/poll@0.2.0" (instance '
+        + "".join(f'(export "f{number}" (func))' for number in range(MAX_EXTERNS + 1))
+        + "))",
+    ],
+    ids=["imports", "exports", "functions"],
+)
+def test_more_names_than_any_real_component_has_are_not_even_compared(text, wat, refusal, monkeypatch):
+    monkeypatch.setattr(Comparison, "imports", None)
+    assert f"at most {MAX_EXTERNS}" in refusal(wat(f"(component {text})")).message
+
+
+def test_as_many_imports_as_allowed_are_compared_in_no_time(wat, sandbox):
+    component = wat(f"(component {many(MAX_EXTERNS)})")
+    sandbox.cache.load(component)
+    started = time.monotonic()
+    with pytest.raises(ComponentMismatch, match="does not export"):
+        sandbox.load(component, surface_of(Capability.TOOL, frozenset()))
+    assert time.monotonic() - started < 5
+
+
+def test_a_name_without_end_is_cut_where_it_is_told(wat, refusal):
+    error = refusal(wat('(component (import "a:' + "b" * 60_000 + '/c" (instance)))'))
+    assert len(error.message) < 2000
+    assert all(len(str(value)) < 2000 for value in error.details.values())
 
 
 @pytest.mark.req("PLG-038")

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from zeroclaw_host.errors import ComponentInvalid, ComponentMismatch, MemoryLimit, StorageError
+from zeroclaw_host.errors import ComponentInvalid, ComponentMismatch, GuestTrap, MemoryLimit, StorageError
 from zeroclaw_host.package.manifest import Capability, Permission
+from zeroclaw_host.sandbox.causes import chain
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.worlds.loading import check_load
 from zeroclaw_host.worlds.surface import surface_of
@@ -114,3 +115,18 @@ def test_the_linker_offers_exactly_the_table(capability, offered, grants):
         not name.startswith(("wasi:filesystem", "wasi:sockets", "wasi:http")) for name in surface.native
     )
     assert surface.exports == ("zeroclaw:plugin/plugin-info", f"zeroclaw:plugin/{capability.value}")
+
+
+@pytest.mark.req("PLG-041")
+def test_the_causes_are_the_engines_whole_chain(sandbox, package_of, monkeypatch):
+    trap = GuestTrap("the plugin aborted")
+    trap.__cause__ = chain(
+        "error while executing at wasm backtrace:\n    0: f\n\nCaused by:\n    wasm trap: x"
+    )
+
+    def trapped(*_: object, **__: object) -> None:
+        raise trap
+
+    monkeypatch.setattr("zeroclaw_host.worlds.loading.link_package", trapped)
+    verdict = check_load(sandbox, package_of(b"anything"), Limits())
+    assert verdict.causes == ("the plugin aborted", "error while executing at wasm backtrace", "wasm trap: x")

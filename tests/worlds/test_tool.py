@@ -33,7 +33,7 @@ from zeroclaw_host.services.config import ResolvedConfig
 from zeroclaw_host.services.logging import CallSite, MemoryLogSink
 from zeroclaw_host.services.state import StateEntry, StateFault
 from zeroclaw_host.worlds.kinds import Tool
-from zeroclaw_host.worlds.tool import ToolPlugin
+from zeroclaw_host.worlds.tool import ToolPlugin, _json_object
 
 INTERRUPTED = Path(__file__).parent / "guest" / "interrupted.py"
 SITE = CallSite({"agent": "assistant", "tool": "probe"})
@@ -406,10 +406,23 @@ def test_the_next_call_after_each_failure_works(load):
         assert told(tool, "echo")["calls"] == 1
 
 
-@pytest.mark.parametrize("arguments", [{"x": float("nan")}, {"x": object()}, {"x": {1, 2}}, ["a"], None])
+@pytest.mark.parametrize(
+    "arguments",
+    [{"x": float("nan")}, {"x": object()}, {"x": {1, 2}}, {"x": "half a pair: \ud800"}, ["a"], None],
+)
 def test_arguments_that_are_no_json_object_never_reach_the_guest(arguments, load):
     with pytest.raises(UsageError):
         load().execute_sync(arguments)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["[]", "{", '{"a": NaN}', '{"a": -Infinity}', '{"a": "\\ud800"}', '{"a": ' * 100_000, "9" * 10_000],
+    ids=lambda text: text[:12],
+)
+def test_a_schema_that_no_model_could_be_sent_is_the_plugins_failure(schema):
+    with pytest.raises(GuestFailure, match="parameters schema"):
+        _json_object(schema)
 
 
 @pytest.mark.req("PAINS-2")

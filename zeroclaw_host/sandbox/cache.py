@@ -46,6 +46,8 @@ _PARTIAL: Final = ".partial"
 _LOCK: Final = ".lock"
 _ABANDONED_SECONDS: Final = 3600
 """Far longer than any compilation may take."""
+_LOCK_SECONDS: Final = 0.05
+"""How often a process that waits for another one's compilation looks again."""
 _MEMO_SIZE: Final = 32
 """Components kept loaded in one process though nobody uses them at the moment."""
 
@@ -88,7 +90,7 @@ class ComponentCache:
             if found is None:
                 found = self._from_disk(digest)
             if found is None:
-                with self._across_processes(digest):
+                with self._across_processes(digest, progress):
                     found = self._from_disk(digest) or self._compile(component, digest, progress)
             self._remember(digest, found)
             return found
@@ -112,13 +114,20 @@ class ComponentCache:
             yield
 
     @contextmanager
-    def _across_processes(self, digest: str) -> Generator[None]:
-        """The same among processes. The lock saves work, no more: without it both would compile, and either file is good."""
+    def _across_processes(self, digest: str, progress: Progress | None) -> Generator[None]:
+        """The same among processes. The lock saves work, no more: without it both would compile, and either file is good.
+
+        So nobody waits longer for the holder, who may have been stopped, than a compilation may take.
+        """
         path = self.directory / f".{digest[:16]}{_LOCK}"
         with _storage(self.directory):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            started = time.monotonic()
+            while not _locked(descriptor) and (spent := time.monotonic() - started) < self._limits.seconds:
+                if progress is not None:
+                    progress(spent)
+                time.sleep(_LOCK_SECONDS)
             yield
         finally:
             os.close(descriptor)
@@ -226,6 +235,14 @@ def _storage(path: Path) -> Generator[None]:
             remedy=Remedy(action, {"path": str(path)}),
             details={"path": str(error.filename or path), "errno": error.errno},
         ) from error
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _own_directory(directory: Path) -> None:

@@ -31,7 +31,7 @@ def plain(text: str) -> str:
 
 def sentences(text: str) -> tuple[str, ...]:
     """The causes in wasmtime's words, the outermost first. The lines of a backtrace are not among them."""
-    head, mark, causes = text.strip().rpartition(_CAUSES)
+    head, mark, causes = text.rstrip().rpartition(_CAUSES)
     if not mark:
         head, causes = causes, ""
     first = head.strip().partition("\n")[0].removesuffix(":")

@@ -7,19 +7,26 @@ is the child.
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid, Kind, Remedy, RemedyAction, ZeroclawError
+from zeroclaw_host.sandbox.causes import chain, sentences
+
+if TYPE_CHECKING:
+    from wasmtime import Engine
 
 MAX_COMPONENT_BYTES: Final = 64 * 1024 * 1024
 """The largest component this host takes."""
@@ -40,6 +47,12 @@ _INVALID: Final = 3
 
 _UNWRITTEN: Final = 5
 """The child's exit status when it could not write the artifact. The error number is on standard output."""
+
+_LOADING: Final = "loading"
+"""What the child says before it loads what was compiled, so that an end there is told from an earlier one."""
+
+_MAX_COMPILERS: Final = 2
+"""Compilations at once in one process. Each may take gigabytes, and one keeps all processors busy."""
 
 _OUT_OF_MEMORY: Final = 4
 """The child's exit status when Python, and not the compiler, ran out of memory."""
@@ -67,6 +80,9 @@ class CompileLimits:
     seconds: float = 120.0
     artifact_bytes: int = 1024**3
     """Size of what it may write."""
+    loaded_bytes: int = 32 * 1024**2
+    """Memory for what a loaded component is besides its code: its structure, which instances are made from. A Python
+    plugin takes one mebibyte; a component of a thousand bytes that nests instances takes gigabytes."""
 
 
 def check_header(component: bytes) -> None:
@@ -134,10 +150,13 @@ def compile_component(
         "zeroclaw_host.sandbox.compile",
         str(bounds.memory_bytes),
         str(bounds.artifact_bytes),
+        str(bounds.loaded_bytes),
+        str(math.ceil(bounds.seconds)),
         str(artifact),
     ]
     # Everything goes through files: a pipe would need somebody to keep it flowing while the child computes.
     with (
+        _turn(progress),
         tempfile.TemporaryFile() as source,
         tempfile.TemporaryFile() as said,
         tempfile.TemporaryFile() as noise,
@@ -168,6 +187,22 @@ def compile_component(
         )
 
 
+_turns: Final = threading.BoundedSemaphore(_MAX_COMPILERS)
+
+
+@contextmanager
+def _turn(progress: Progress | None) -> Generator[None]:
+    """Wait until fewer than :data:`_MAX_COMPILERS` compilations run. Whoever reports progress may give up meanwhile."""
+    started = time.monotonic()
+    while not _turns.acquire(timeout=_POLL_SECONDS):
+        if progress is not None:
+            progress(time.monotonic() - started)
+    try:
+        yield
+    finally:
+        _turns.release()
+
+
 def _child_environment() -> dict[str, str]:
     """The reduced environment, with this package importable from wherever this process found it."""
     environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
@@ -195,7 +230,7 @@ def _wait(child: subprocess.Popen[bytes], bounds: CompileLimits, progress: Progr
                     progress(time.monotonic() - started)
     finally:
         if child.poll() is None:
-            child.kill()
+            os.killpg(child.pid, signal.SIGKILL)  # it has a child of its own
             child.wait()
 
 
@@ -204,12 +239,12 @@ def _judge(status: int, said: str, noise: str, bounds: CompileLimits) -> None:
     if status == 0:
         return
     if status == _INVALID:
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        reasons = sentences(said) or ("the compiler gave no reason",)
         raise ComponentInvalid(
-            f"the component cannot be compiled: {lines[-1] if lines else 'the compiler gave no reason'}",
+            f"the component cannot be compiled: {reasons[-1]}",
             remedy=Remedy(RemedyAction.REBUILD_PLUGIN),
             details={"compiler": said.strip()},
-        )
+        ) from chain(said)
     if status == _UNWRITTEN:
         number = int(said)
         raise OSError(number, os.strerror(number))
@@ -217,6 +252,11 @@ def _judge(status: int, said: str, noise: str, bounds: CompileLimits) -> None:
         raise CompileLimit(
             f"the compiled component is larger than {bounds.artifact_bytes} bytes",
             details={"limit": "artifact_bytes", "maximum": bounds.artifact_bytes},
+        )
+    if said.startswith(_LOADING):
+        raise CompileLimit(
+            f"the component's structure takes more than {bounds.loaded_bytes // 1024**2} MiB of memory",
+            details={"limit": "loaded_bytes", "maximum": bounds.loaded_bytes},
         )
     if status == _OUT_OF_MEMORY or "memory allocation of" in noise:
         raise CompileLimit(
@@ -230,23 +270,38 @@ def _judge(status: int, said: str, noise: str, bounds: CompileLimits) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """The child: a component on standard input, compiled into the file descriptor of the third argument."""
-    memory_bytes, artifact_bytes, artifact = map(int, arguments)
+    """The child: a component on standard input, compiled into the file descriptor of the last argument.
+
+    The compiler runs in a child of its own. So this process has never held more than it needs when it loads the result
+    the way the host will, and finds out what that takes.
+    """
+    memory_bytes, artifact_bytes, loaded_bytes, seconds, artifact = map(int, arguments)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (artifact_bytes, artifact_bytes))
-    signal.signal(
-        signal.SIGXFSZ, signal.SIG_DFL
-    )  # Python ignores it, and an error would be a full disk's twin
+    # Python ignores this signal, and what it makes of it would be a full disk's twin.
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    from zeroclaw_host.sandbox.engine import new_engine
+
+    engine = new_engine()
+    compiler = os.fork()
+    signal.alarm(seconds + 1)  # a parent that was killed stops nobody
+    if compiler == 0:
+        return _compile(engine, artifact)
+    status = os.waitstatus_to_exitcode(os.waitpid(compiler, 0)[1])
+    if status < 0:
+        os.kill(os.getpid(), -status)
+    return status or _load(engine, artifact, loaded_bytes)
+
+
+def _compile(engine: Engine, artifact: int) -> int:
     from wasmtime import WasmtimeError
     from wasmtime.component import Component
 
-    from zeroclaw_host.sandbox.engine import new_engine
-
     try:
-        compiled = Component(new_engine(), sys.stdin.buffer.read()).serialize()
+        compiled = Component(engine, sys.stdin.buffer.read()).serialize()
     except WasmtimeError as error:
-        print(error)
+        sys.stdout.buffer.write(str(error).encode())
         return _INVALID
     except MemoryError:
         return _OUT_OF_MEMORY
@@ -256,6 +311,17 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         print(error.errno)
         return _UNWRITTEN
+    return 0
+
+
+def _load(engine: Engine, artifact: int, loaded_bytes: int) -> int:
+    from wasmtime.component import Component
+
+    os.write(sys.stdout.fileno(), _LOADING.encode())
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    allowed = pages * resource.getpagesize() + os.fstat(artifact).st_size + loaded_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
+    Component.deserialize_file(engine, f"/proc/self/fd/{artifact}")
     return 0
 
 

@@ -154,4 +154,3 @@ def python_exception(stderr: str) -> GuestException | None:
             message = "\n".join([found["message"] or "", *lines[index + 1 :]]).strip()
             return GuestException(found["type"], message, traceback)
     return None
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -25,8 +26,19 @@ MAX_TABLES: Final = 64
 """Tables of one store. wasmtime bounds the elements of each alone."""
 
 
+_MOST: Final[Mapping[str, int]] = {
+    "call_fuel": 2**63 - 1,
+    "call_timeout_ms": 7 * 24 * 3600 * 1000,
+    "max_memory_mb": 16 * 1024,
+    "max_table_elements": 10_000_000,
+    "max_instances": 100_000,
+    "max_connections_per_instance": 100_000,
+}
+"""Beyond these a limit is none: the engine's own numbers wrap around, or mean "no limit"."""
+
+
 class LimitInvalid(ZeroclawError):
-    """A limit is not a positive whole number. ``details`` holds ``limit``."""
+    """A limit is not a positive whole number, or too large. ``details`` holds ``limit`` and then ``maximum``."""
 
     code = "limit_invalid"
     kind = Kind.INVALID
@@ -46,7 +58,7 @@ class Limits:
 
     All are at least one: zero would mean a plugin that can do nothing, and is taken for a mistake (PLG-021).
 
-    :raises LimitInvalid: a value is zero, negative or no whole number.
+    :raises LimitInvalid: a value is zero, negative, no whole number, or so large that it limits nothing.
     """
 
     call_fuel: int = 1_000_000_000
@@ -65,9 +77,14 @@ class Limits:
     def __post_init__(self) -> None:
         for bound in fields(self):
             value: object = getattr(self, bound.name)
+            most = _MOST[bound.name]
             if type(value) is not int or value < 1:
                 raise LimitInvalid(
                     f"{bound.name} must be a whole number of at least 1", details={"limit": bound.name}
+                )
+            if value > most:
+                raise LimitInvalid(
+                    f"{bound.name} must be at most {most}", details={"limit": bound.name, "maximum": most}
                 )
 
     @property

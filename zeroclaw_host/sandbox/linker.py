@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from wasmtime import Engine
+from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component, ExportIndex, Linker, LinkerInstance, ResourceType
 
 from zeroclaw_host.contract import contract
-from zeroclaw_host.errors import ComponentMismatch
+from zeroclaw_host.errors import ComponentMismatch, Remedy, RemedyAction
+from zeroclaw_host.sandbox.causes import chain
 from zeroclaw_host.sandbox.conversion import CallExport, Conversion
 from zeroclaw_host.sandbox.gate import Gated, drop_resource
 from zeroclaw_host.sandbox.interface import HostInterface, resource_id
@@ -69,6 +70,15 @@ def link(engine: Engine, component: Component, surface: Surface, conversion: Con
 
     :raises ComponentMismatch: it imports what it is not offered, lacks an export, or a type differs.
     """
+    try:
+        return _link(engine, component, surface, conversion)
+    except WasmtimeError as error:  # none is known; but no component may bring down what loads it
+        raise ComponentMismatch(
+            "the component cannot be linked", remedy=Remedy(RemedyAction.REBUILD_PLUGIN)
+        ) from chain(str(error))
+
+
+def _link(engine: Engine, component: Component, surface: Surface, conversion: Conversion) -> LinkedComponent:
     shape = Shape.of(component, engine)
     comparison = Comparison(shape, contract(), surface.version_fits)
     refuse(comparison.imports(surface.offered(), surface.reasons) + comparison.exports(surface.exports))

@@ -45,10 +45,21 @@ _STRING: Final = raw.kind("STRING")
 _U8: Final = raw.kind("U8")
 
 
+def encode(text: str) -> bytes:
+    """The text in UTF-8.
+
+    :raises ValueMismatch: it has none: Python's text may hold half of a surrogate pair, a guest's never does.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueMismatch("text with half of a surrogate pair in it is no text for a guest") from error
+
+
 def _write_text(vector: raw.Pointer, text: object) -> None:
     if type(text) is not str:
         raise ValueMismatch(f"text is needed, not {type(text).__name__}")
-    encoded = text.encode()
+    encoded = encode(text)
     raw.new_bytes(byref(vector), len(encoded))
     if encoded:
         memmove(vector.data, encoded, len(encoded))

@@ -30,7 +30,7 @@ from zeroclaw_host.contract import (
 )
 from zeroclaw_host.sandbox.interface import resource_id
 from zeroclaw_host.sandbox.limits import MAX_TEXT_BYTES, text_too_long
-from zeroclaw_host.sandbox.lowering import INTEGERS
+from zeroclaw_host.sandbox.lowering import INTEGERS, encode
 from zeroclaw_host.sandbox.resources import ResourceTable
 from zeroclaw_host.sandbox.values import Err, Ok, Some, ValueMismatch
 
@@ -136,6 +136,8 @@ def to_library(kind: WitType) -> Translate:
         case Primitive(name) if name in INTEGERS:
             low, high = INTEGERS[name]
             return _checked(lambda value: type(value) is int and low <= value <= high, name)
+        case Primitive("string"):
+            return _text_to_library
         case Primitive(name):
             wanted = _CLASSES[name]
             return _checked(lambda value: type(value) is wanted, name)
@@ -160,6 +162,13 @@ def to_library(kind: WitType) -> Translate:
             raise ValueMismatch("a host never lends its resources to a guest")
         case OptionType() | ResultType() | VariantType():
             return _case_to_library(kind)
+
+
+def _text_to_library(_table: ResourceTable, _store: Context, value: object) -> str:
+    if type(value) is not str:
+        raise ValueMismatch(f"text is needed, not {type(value).__name__}")
+    encode(value)
+    return value
 
 
 def _checked(fits: Callable[[Any], bool], wanted: str) -> Translate:

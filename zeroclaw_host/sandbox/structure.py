@@ -36,6 +36,10 @@ from zeroclaw_host.contract import (
 )
 from zeroclaw_host.contract.types import describe
 from zeroclaw_host.errors import ComponentMismatch, Remedy, RemedyAction
+from zeroclaw_host.sandbox.causes import plain
+
+MAX_EXTERNS: Final = 256
+"""Imports, exports, and names in one interface. A real component has some thirty interfaces, the largest a hundred names."""
 
 MAX_REPORTED: Final = 20
 """Differences listed in one error. A foreign component differs everywhere, and the first ones say so."""
@@ -69,6 +73,9 @@ _WORDS: Final[Mapping[type, str]] = {
     wasm.OwnType: "an owned resource",
     wasm.BorrowType: "a borrowed resource",
 }
+
+
+_Extern = wasm._types.ComponentExtern  # pyright: ignore[reportPrivateUsage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,8 @@ class InstanceShape:
     version: str
     functions: Mapping[str, wasm.FuncType]
     resources: Mapping[str, wasm.ResourceType]
+    odd: tuple[str, ...]
+    """What is neither a function nor a type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +136,14 @@ class Shape:
 
     @classmethod
     def of(cls, component: Component, engine: Engine) -> Shape:
-        """Read it from a compiled component."""
+        """Read it from a compiled component.
+
+        :raises ComponentMismatch: it has more names than :data:`MAX_EXTERNS` somewhere.
+        """
         kind = component.type
         imports: list[InstanceShape] = []
         odd: list[str] = []
-        for name, extern in kind.imports(engine).items():
+        for name, extern in _bounded(kind.imports(engine), "imports").items():
             instance = _item(extern)
             if isinstance(instance, wasm.ComponentInstanceType):
                 imports.append(_instance_shape(name, instance, engine))
@@ -139,13 +151,13 @@ class Shape:
                 odd.append(name)
         exports = [
             _instance_shape(name, instance, engine)
-            for name, extern in kind.exports(engine).items()
+            for name, extern in _bounded(kind.exports(engine), "exports").items()
             if isinstance(instance := _item(extern), wasm.ComponentInstanceType)
         ]
         return cls(tuple(imports), tuple(exports), tuple(odd))
 
 
-def _item(extern: wasm._types.ComponentExtern) -> object:  # pyright: ignore[reportPrivateUsage]
+def _item(extern: _Extern) -> object:
     """The type of an import or export; None for a kind the library does not know."""
     try:
         return extern.ty
@@ -157,13 +169,24 @@ def _instance_shape(full_name: str, kind: wasm.ComponentInstanceType, engine: En
     name, _, version = full_name.partition("@")
     functions: dict[str, wasm.FuncType] = {}
     resources: dict[str, wasm.ResourceType] = {}
-    for item_name, extern in kind.exports(engine).items():
+    odd: list[str] = []
+    for item_name, extern in _bounded(kind.exports(engine), f"items in {plain(name)}").items():
         item = _item(extern)
         if isinstance(item, wasm.FuncType):
             functions[item_name] = item
         elif isinstance(item, wasm.ResourceType):
             resources[item_name] = item
-    return InstanceShape(full_name, name, version, functions, resources)
+        elif not isinstance(item, wasm.ValType):
+            odd.append(item_name)
+    return InstanceShape(full_name, name, version, functions, resources, tuple(odd))
+
+
+def _bounded(found: dict[str, _Extern], what: str) -> dict[str, _Extern]:
+    if len(found) > MAX_EXTERNS:
+        refuse(
+            [Mismatch("the component", "", f"it has {len(found)} {what}; at most {MAX_EXTERNS} are allowed")]
+        )
+    return found
 
 
 class Comparison:
@@ -215,6 +238,8 @@ class Comparison:
                 self._resources.append((kind, f"{instance.name}#{resource}"))
             else:
                 self._add(instance.full_name, "", f"the host's interface defines no resource {resource}")
+        for name in instance.odd:
+            self._add(instance.full_name, name, "it is neither a function nor a type")
         for name, function in instance.functions.items():
             expected = known.functions.get(name)
             if expected is None or name not in offered:
@@ -245,7 +270,7 @@ class Comparison:
         return self._found
 
     def _add(self, interface: str, function: str, difference: str) -> None:
-        self._found.append(Mismatch(interface, function, difference))
+        self._found.append(Mismatch(plain(interface), plain(function), plain(difference)))
 
     def _function(self, interface: str, name: str, actual: wasm.FuncType, expected: FunctionType) -> None:
         difference = self._function_difference(actual, expected)

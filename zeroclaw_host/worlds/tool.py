@@ -170,9 +170,14 @@ def _read_metadata(sandbox: Sandbox, linked: LinkedComponent, frame: CallFrame) 
     return ToolMetadata(name, description, _json_object(schema))
 
 
+def _no_number(word: str) -> object:
+    raise ValueError(f"{word} is no number of JSON")
+
+
 def _json_object(text: str) -> Mapping[str, object]:
     try:
-        found: object = json.loads(text)
+        found: object = json.loads(text, parse_constant=_no_number)
+        json.dumps(found, ensure_ascii=False).encode()  # an escape may hide what no text can hold
     except (ValueError, RecursionError) as error:
         raise GuestFailure("the plugin's parameters schema is not valid JSON") from error
     if not isinstance(found, dict):
@@ -189,7 +194,9 @@ def _encode(frame: CallFrame, arguments: Mapping[str, object]) -> str:
     if public and frame.scope.grants_permission(Permission.CONFIG_READ):
         members[CONFIG_MEMBER] = dict(public)
     try:
-        return json.dumps(members, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(members, ensure_ascii=False, allow_nan=False)
+        text.encode()  # a model's escapes may make what no text can hold
+        return text
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError("a tool's arguments are JSON values only") from error
 
