@@ -14,13 +14,16 @@ from zeroclaw_host.errors import ZeroclawError
 
 @contextmanager
 def unwrapped() -> Generator[None]:
-    """Raise the first error of ours in place of the group that holds it. A group with any other error stays a group."""
+    """Raise the first error in place of the group that holds it, if all of them are ours or a reader's that went away.
+
+    A group with any other error stays a group.
+    """
     try:
         yield
     except BaseExceptionGroup as group:
         leaves = list(_leaves(group))
         first = leaves[0]
-        if isinstance(first, ZeroclawError) and all(isinstance(leaf, ZeroclawError) for leaf in leaves):
+        if all(isinstance(leaf, (ZeroclawError, BrokenPipeError)) for leaf in leaves):
             raise first from first.__cause__
         raise
 

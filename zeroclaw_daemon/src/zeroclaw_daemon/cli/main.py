@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from typing import Annotated
+from io import TextIOWrapper
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -88,6 +90,7 @@ def _environment(config_dir: str | None) -> Environment:
 
 def run() -> None:
     """Run the command of this process and end with its exit status, which is the kind of its error."""
+    _say_everything_somehow()
     try:
         app()
     except ZeroclawError as error:
@@ -95,10 +98,35 @@ def run() -> None:
         sys.exit(error.kind.value)
     except KeyboardInterrupt:
         sys.exit(130)
+    except SystemExit as end:
+        # The command framework takes a broken pipe for itself and calls it an internal fault.
+        if isinstance(end.__context__, BrokenPipeError) or not _all_was_taken():
+            _end_unread()
+        raise
+
+
+def _say_everything_somehow() -> None:
+    """Letters that the standard streams cannot encode become escapes; a library's log records are not for a terminal."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    logging.getLogger("zeroclaw_daemon").addHandler(logging.NullHandler())
+
+
+def _all_was_taken() -> bool:
+    try:
+        # There may be no standard output at all.
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.flush()
     except BrokenPipeError:
-        # The reader went away. Nothing more can be said to it, not even at interpreter exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        return False
+    return True
+
+
+def _end_unread() -> NoReturn:
+    """End as a program does whose reader went away. Nothing more can be said to it, not even at interpreter exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(141)
 
 
 def _report(error: ZeroclawError) -> None:

@@ -1,0 +1,55 @@
+"""A standard output that nobody reads, or that cannot say everything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+PROGRAM = "zeroclaw"
+SIGPIPE_STATUS = 141
+
+
+def unread(home, *arguments: str) -> tuple[int, str]:
+    """Run a command whose reader has already ended; its status and what it said beside."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [PROGRAM, *arguments],
+            env=home.environment(),
+            cwd=home.path,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("config", "list"), ("config", "list", "--json"), ("plugin", "list", "--json")]
+)
+def test_a_command_whose_reader_went_away_ends_as_if_by_the_pipe_and_in_silence(home, words) -> None:
+    assert unread(home, *words) == (SIGPIPE_STATUS, "")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_prompt_whose_reader_went_away_ends_as_if_by_the_pipe_and_in_silence(
+    home, zeroclaw_process, start_daemon, options
+) -> None:
+    daemon = start_daemon()
+    assert unread(home, "prompt", *options, "hello") == (SIGPIPE_STATUS, "")
+    assert zeroclaw_process("prompt", "hello").out == "hello\n"
+    assert zeroclaw_process("status", "--json").json["sessionIds"] == []
+    assert daemon.stop()[0] == 0
+
+
+def test_what_the_output_has_no_letters_for_is_written_as_an_escape(zeroclaw_process, start_daemon) -> None:
+    start_daemon()
+    done = zeroclaw_process("prompt", "Zoë ☃", env={"PYTHONIOENCODING": "ascii"})
+    assert (done.status, done.out, done.err) == (0, "Zo\\xeb \\u2603\n", "")
