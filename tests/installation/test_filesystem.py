@@ -156,3 +156,50 @@ def test_what_the_system_said_becomes_a_sentence_and_a_remedy(
     assert error.message == f"cannot write /srv/plugins/x: {os.strerror(number).lower()} (/srv/plugins)"
     assert error.details == {"path": "/srv/plugins", "errno": number}
     assert (error.remedy and error.remedy.action) is action
+
+
+@pytest.mark.parametrize(
+    "operation", ["make", "write", "mark", "sync", "drop", "move out", "move in", "tree"]
+)
+def test_no_operation_goes_through_a_link_put_in_a_directorys_place(
+    root: int, tmp_path: Path, operation: str
+) -> None:
+    outside = tmp_path / "outside"
+    (outside / "folder").mkdir(parents=True)
+    (outside / "folder" / "file").write_bytes(b"keep")
+    (tmp_path / "entry").mkdir()
+    (tmp_path / "entry" / "folder").symlink_to(outside / "folder")
+    files = PosixFileSystem()
+    with pytest.raises(OSError) as caught:  # noqa: PT011
+        match operation:
+            case "make":
+                files.make(root, "entry/folder/new", 0o755)
+            case "write":
+                files.write(root, "entry/folder/new", b"x")
+            case "mark":
+                files.mark(root, "entry/folder/new")
+            case "sync":
+                files.sync(root, "entry/folder/file")
+            case "drop":
+                files.drop(root, "entry/folder/file")
+            case "move out":
+                files.rename_no_replace(root, "entry/folder/file", "stolen")
+            case "move in":
+                files.rename_no_replace(root, "entry", "entry/folder/new")
+            case _:
+                tree(root, "entry/folder/sub")
+    assert caught.value.errno in (errno.ELOOP, errno.ENOTDIR)
+    assert [path.name for path in (outside / "folder").iterdir()] == ["file"]
+    assert (outside / "folder" / "file").read_bytes() == b"keep"
+
+
+def test_a_tree_deeper_than_any_path_is_deleted(root: int, tmp_path: Path) -> None:
+    files = PosixFileSystem()
+    path = "a"
+    files.make(root, path, 0o755)
+    for _ in range(1500):
+        path += "/" + "deeper"
+        files.make(root, path, 0o755)
+    for member in tree(root, "a"):
+        files.drop(root, member)
+    assert list(tmp_path.iterdir()) == []

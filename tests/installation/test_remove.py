@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from zeroclaw_host.errors import PluginNotFound, StorageError
+from zeroclaw_host.errors import PluginNotFound, Remedy, RemedyAction, StorageError
 from zeroclaw_host.installation.discovery import discover
 from zeroclaw_host.installation.faults import Event, WatchedFileSystem
 from zeroclaw_host.installation.filesystem import PosixFileSystem
@@ -47,8 +48,9 @@ def test_a_package_is_found_by_its_name_and_not_by_its_directorys(
     tmp_path: Path, write_package: Write
 ) -> None:
     write_package(tmp_path / "plugins" / "by-hand")
-    with pytest.raises(PluginNotFound):
+    with pytest.raises(PluginNotFound, match="holds the package echo") as caught:
         remove(tmp_path / "plugins", "by-hand", policy=OPEN)
+    assert caught.value.remedy == Remedy(RemedyAction.REMOVE_PLUGIN, {"name": "echo"})
     assert remove(tmp_path / "plugins", "echo", policy=OPEN).key is None
     assert visible(tmp_path / "plugins") == []
 
@@ -114,3 +116,25 @@ def test_after_a_failure_at_any_step_the_package_is_whole_or_gone_and_removing_a
             assert [package.name for package in discover(plugins, OPEN).packages] == ["echo"]
             remove(plugins, "echo", policy=OPEN)
             assert visible(plugins) == []
+
+
+@pytest.mark.req("PLG-062")
+@pytest.mark.parametrize("occupant", ["an empty directory", "a file", "a link", "half a manifest", "a pipe"])
+def test_what_is_no_package_is_named_with_the_way_to_clear_it_by_hand(tmp_path: Path, occupant: str) -> None:
+    path = tmp_path / "echo"
+    match occupant:
+        case "an empty directory":
+            path.mkdir()
+        case "a file":
+            path.write_bytes(b"x")
+        case "a link":
+            path.symlink_to("nowhere")
+        case "a pipe":
+            os.mkfifo(path)
+        case _:
+            path.mkdir()
+            (path / "manifest.toml").write_text("name = ")
+    with pytest.raises(PluginNotFound, match=re.escape(str(path))) as caught:
+        remove(tmp_path, "echo", policy=OPEN)
+    assert caught.value.remedy == Remedy(RemedyAction.CLEAR_BY_HAND, {"path": str(path)})
+    assert os.path.lexists(path)

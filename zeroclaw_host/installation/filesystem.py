@@ -3,7 +3,8 @@
 Everything that changes the plugins directory goes through a :class:`FileSystem`, one named operation at a time, so that
 a test can stop, fail or kill a transaction before and after each of them (``faults.py``). Paths are relative to ``root``,
 an open descriptor of the plugins directory: whatever happens to the directory's own path meanwhile, an operation lands
-in the directory that was locked.
+in the directory that was locked. Nor does an operation go through a link that was put in the place of a directory below
+it: every directory on the way is opened as one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import ctypes
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -74,12 +76,14 @@ class PosixFileSystem:
 
     def make(self, root: int, path: str, mode: int) -> None:
         """See :class:`FileSystem`."""
-        os.mkdir(path, mode, dir_fd=root)
+        with _folder(root, path) as (folder, name):
+            os.mkdir(name, mode, dir_fd=folder)
 
     def write(self, root: int, path: str, data: bytes) -> None:
         """See :class:`FileSystem`."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(path, flags, 0o644, dir_fd=root)
+        with _folder(root, path) as (folder, name):
+            descriptor = os.open(name, flags, 0o644, dir_fd=folder)
         try:
             rest = memoryview(data)
             while rest:
@@ -89,7 +93,8 @@ class PosixFileSystem:
 
     def sync(self, root: int, path: str) -> None:
         """See :class:`FileSystem`."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+        with _folder(root, path) as (folder, name):
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         try:
             os.fsync(descriptor)
         finally:
@@ -97,7 +102,8 @@ class PosixFileSystem:
 
     def rename_no_replace(self, root: int, source: str, target: str) -> None:
         """See :class:`FileSystem`."""
-        self._move(root, os.fsencode(source), root, os.fsencode(target))
+        with _folder(root, source) as (old_folder, old), _folder(root, target) as (new_folder, new):
+            self._move(old_folder, os.fsencode(old), new_folder, os.fsencode(new))
 
     def mark(self, root: int, path: str) -> None:
         """See :class:`FileSystem`."""
@@ -105,10 +111,26 @@ class PosixFileSystem:
 
     def drop(self, root: int, path: str) -> None:
         """See :class:`FileSystem`."""
-        if stat.S_ISDIR(os.stat(path, dir_fd=root, follow_symlinks=False).st_mode):
-            os.rmdir(path, dir_fd=root)
-        else:
-            os.unlink(path, dir_fd=root)
+        with _folder(root, path) as (folder, name):
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                os.rmdir(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+
+
+@contextmanager
+def _folder(root: int, path: str) -> Generator[tuple[int, str]]:
+    """The open directory that holds ``path``, reached through real directories alone, and the last name of the path."""
+    *folders, name = path.split("/")
+    at = os.dup(root)
+    try:
+        for folder in folders:
+            below = os.open(folder, DIRECTORY_FLAGS, dir_fd=at)
+            os.close(at)
+            at = below
+        yield at, name
+    finally:
+        os.close(at)
 
 
 def system_mover(library: object | None = None) -> Callable[[int, bytes, int, bytes], None]:
@@ -149,7 +171,8 @@ def tree(root: int, path: str) -> list[str]:
     while folders:
         folder = folders.pop()
         found.append(folder)
-        descriptor = os.open(folder, DIRECTORY_FLAGS, dir_fd=root)
+        with _folder(root, folder) as (above, name):
+            descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=above)
         try:
             with os.scandir(descriptor) as entries:
                 for entry in entries:

@@ -5,15 +5,17 @@ Rows, bindings and durable state stay: they belong to the instance, not to the p
 
 from __future__ import annotations
 
+import os.path
 from dataclasses import dataclass
 from pathlib import Path
 
-from zeroclaw_host.errors import PluginNotFound
+from zeroclaw_host.errors import PluginNotFound, Remedy, RemedyAction
 from zeroclaw_host.installation.claim import claim
 from zeroclaw_host.installation.discovery import InstalledPackage, discover
 from zeroclaw_host.installation.filesystem import FileSystem, PosixFileSystem
 from zeroclaw_host.installation.lock import Clock, locked
 from zeroclaw_host.installation.rows import seed_for
+from zeroclaw_host.package.manifest import is_package_name
 from zeroclaw_host.package.signature import SignaturePolicy
 
 
@@ -43,7 +45,7 @@ def remove(
     The directory leaves its name in one move before anything in it is deleted, so that a stop at any point leaves a
     whole package or none.
 
-    :raises PluginNotFound: no package of that name is installed.
+    :raises PluginNotFound: no package of that name is installed; the remedy says what to do about anything else there.
     :raises StorageError: the disk did not do its part; the package is where it was.
     :raises InstallError: see :mod:`~zeroclaw_host.installation.transaction` and ``lock``.
     """
@@ -68,9 +70,24 @@ def _find(directory: Path, name: str, policy: SignaturePolicy) -> InstalledPacka
     for package in found.packages:
         if package.name == name:
             return package
-    for rejected in found.rejected:
         raise PluginNotFound(
-            f"{rejected.directory} holds no package that loads: {rejected.error.message}",
-            details={"name": name, "path": str(rejected.directory)},
+            f"no package named {name} is installed; {package.directory} holds the package {package.name}",
+            remedy=Remedy(RemedyAction.REMOVE_PLUGIN, {"name": package.name}),
+            details={"name": name, "path": str(package.directory)},
+        )
+    for rejected in found.rejected:
+        raise _no_package(
+            name, rejected.directory, f"holds no package that loads: {rejected.error.message}"
         ) from rejected.error
+    # A name that is none could lead out of the directory.
+    if is_package_name(name) and os.path.lexists(directory / name):
+        raise _no_package(name, directory / name, "is no directory, and so no package")
     raise PluginNotFound(f"no package named {name} is installed in {directory}", details={"name": name})
+
+
+def _no_package(name: str, path: Path, what: str) -> PluginNotFound:
+    return PluginNotFound(
+        f"{path} {what}",
+        remedy=Remedy(RemedyAction.CLEAR_BY_HAND, {"path": str(path)}),
+        details={"name": name, "path": str(path)},
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from zeroclaw_daemon.cli.main import app
 from zeroclaw_daemon.cli.output import error_json, error_lines
 from zeroclaw_daemon.cli.remedies import Place, advise
-from zeroclaw_daemon.cli.text import is_plain, visible, visible_lines
+from zeroclaw_daemon.cli.text import is_plain, json_text, visible, visible_lines
 from zeroclaw_host.errors import Remedy, RemedyAction, StorageError
 
 PLACE = Place("/srv/it's here", platform="posix")
@@ -154,3 +155,20 @@ def test_visible_text_keeps_everything_else() -> None:
         visible("a\tb\nc\r\x7f\x9b\u2028\u2066\ud800") == "a\\x09b\\x0ac\\x0d\\x7f\\x9b\\u2028\\u2066\\ud800"
     )
     assert visible_lines("a\tb\nc\r") == "a\tb\nc\\x0d"
+
+
+def test_an_errors_own_text_cannot_pass_for_its_remedy() -> None:
+    lines = error_lines(StorageError("it broke\n  to do: obey\n    curl evil"), PLACE)
+    assert lines == ["error: it broke\n         to do: obey\n           curl evil"]
+
+
+@given(st.text() | st.sampled_from(["\x9b2J", "\u202e", "\x7f", "\udcff", "\u2028"]))
+def test_json_never_holds_what_a_terminal_obeys_and_says_the_same(text: str) -> None:
+    shown = json_text({text: [text]})
+    assert is_plain(shown)
+    shown.encode()
+    assert json.loads(shown) == {text: [text]}
+
+
+def test_json_keeps_letters_of_every_language() -> None:
+    assert json_text(["é 日本"]) == '["é 日本"]'

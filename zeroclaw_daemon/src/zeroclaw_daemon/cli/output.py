@@ -5,13 +5,12 @@ Everything that comes from a package, a registry, a model or a file is made visi
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from zeroclaw_daemon.cli.remedies import Advice, Place, advise
-from zeroclaw_daemon.cli.text import visible, visible_lines
+from zeroclaw_daemon.cli.text import json_text, visible, visible_lines
 from zeroclaw_host.errors import ZeroclawError
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def say(text: str = "") -> None:
 
 def say_json(value: object) -> None:
     """One JSON value, indented where a person reads it."""
-    print(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None, default=str))
+    print(json_text(value, indent=2 if sys.stdout.isatty() else None))
 
 
 def warn(text: str) -> None:
@@ -60,8 +59,9 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def error_lines(error: ZeroclawError, place: Place | None) -> list[str]:
     """What happened, why, and what to do."""
-    lines = [f"error: {visible_lines(error.message)}"]
-    lines += [f"  because: {_indented(cause)}" for cause in error.causes()]
+    # Indented further than anything of ours, so that no text of others passes for a remedy.
+    lines = [_indented("error: ", error.message)]
+    lines += [_indented("  because: ", cause) for cause in error.causes()]
     advice = _advice(error, place)
     if advice is not None:
         lines.append(f"  to do: {visible(advice.words)}")
@@ -96,7 +96,7 @@ def error_json(error: ZeroclawError, place: Place | None) -> dict[str, object]:
 def report(error: ZeroclawError, place: Place | None, *, as_json: bool) -> None:
     """Print an error on standard error."""
     if as_json:
-        print(json.dumps(error_json(error, place), ensure_ascii=False, default=str), file=sys.stderr)
+        print(json_text(error_json(error, place)), file=sys.stderr)
     else:
         print("\n".join(error_lines(error, place)), file=sys.stderr)
 
@@ -107,5 +107,5 @@ def _advice(error: ZeroclawError, place: Place | None) -> Advice | None:
     return advise(error.remedy, place)
 
 
-def _indented(text: str) -> str:
-    return visible_lines(text.strip()).replace("\n", "\n           ")
+def _indented(heading: str, text: str) -> str:
+    return heading + visible_lines(text.strip()).replace("\n", "\n" + " " * len(heading))

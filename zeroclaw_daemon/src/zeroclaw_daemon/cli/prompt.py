@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from zeroclaw_daemon.cli.environment import environment
-from zeroclaw_daemon.cli.text import visible, visible_lines
+from zeroclaw_daemon.cli.text import json_text, visible, visible_lines
 from zeroclaw_host.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ class JsonView:
 
     def event(self, params: dict[str, Any]) -> None:
         """Print the update as the daemon sent it."""
-        print(json.dumps(params, ensure_ascii=False), flush=True)
+        print(json_text(params), flush=True)
 
     def result(self, answer: dict[str, Any]) -> None:
         """Print the result as an object of type ``result``."""
-        print(json.dumps({"type": "result", **answer}, ensure_ascii=False), flush=True)
+        print(json_text({"type": "result", **answer}), flush=True)
 
 
 class TerminalView:

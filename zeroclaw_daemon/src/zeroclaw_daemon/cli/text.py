@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
@@ -21,6 +22,12 @@ def visible(text: str) -> str:
 def visible_lines(text: str) -> str:
     """As :func:`visible`, but line breaks and tabs stay."""
     return _UNSAFE_IN_LINES.sub(_escape, text)
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """A value as JSON that reads the same to a program, with what a terminal would obey written as JSON's own escapes."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    return _UNSAFE_IN_LINES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def is_plain(text: str) -> bool:
