@@ -158,38 +158,36 @@ def test_what_the_system_said_becomes_a_sentence_and_a_remedy(
     assert (error.remedy and error.remedy.action) is action
 
 
+FILES = PosixFileSystem()
+
+
 @pytest.mark.parametrize(
-    "operation", ["make", "write", "mark", "sync", "drop", "move out", "move in", "tree"]
+    "operate",
+    [
+        lambda root: FILES.make(root, "entry/folder/new", 0o755),
+        lambda root: FILES.write(root, "entry/folder/new", b"x"),
+        lambda root: FILES.mark(root, "entry/folder/new"),
+        lambda root: FILES.sync(root, "entry/folder/file"),
+        lambda root: FILES.drop(root, "entry/folder/file"),
+        lambda root: FILES.rename_no_replace(root, "entry/folder/file", "stolen"),
+        lambda root: FILES.rename_no_replace(root, "other", "entry/folder/new"),
+        lambda root: tree(root, "entry/folder/sub"),
+    ],
+    ids=["make", "write", "mark", "sync", "drop", "move out", "move in", "tree"],
 )
 def test_no_operation_goes_through_a_link_put_in_a_directorys_place(
-    root: int, tmp_path: Path, operation: str
+    root: int, tmp_path: Path, operate: Callable[[int], object]
 ) -> None:
     outside = tmp_path / "outside"
-    (outside / "folder").mkdir(parents=True)
+    (outside / "folder" / "sub").mkdir(parents=True)
     (outside / "folder" / "file").write_bytes(b"keep")
+    (tmp_path / "other").mkdir()
     (tmp_path / "entry").mkdir()
     (tmp_path / "entry" / "folder").symlink_to(outside / "folder")
-    files = PosixFileSystem()
     with pytest.raises(OSError) as caught:  # noqa: PT011
-        match operation:
-            case "make":
-                files.make(root, "entry/folder/new", 0o755)
-            case "write":
-                files.write(root, "entry/folder/new", b"x")
-            case "mark":
-                files.mark(root, "entry/folder/new")
-            case "sync":
-                files.sync(root, "entry/folder/file")
-            case "drop":
-                files.drop(root, "entry/folder/file")
-            case "move out":
-                files.rename_no_replace(root, "entry/folder/file", "stolen")
-            case "move in":
-                files.rename_no_replace(root, "entry", "entry/folder/new")
-            case _:
-                tree(root, "entry/folder/sub")
+        operate(root)
     assert caught.value.errno in (errno.ELOOP, errno.ENOTDIR)
-    assert [path.name for path in (outside / "folder").iterdir()] == ["file"]
+    assert sorted(path.name for path in (outside / "folder").iterdir()) == ["file", "sub"]
     assert (outside / "folder" / "file").read_bytes() == b"keep"
 
 
@@ -197,7 +195,7 @@ def test_a_tree_deeper_than_any_path_is_deleted(root: int, tmp_path: Path) -> No
     files = PosixFileSystem()
     path = "a"
     files.make(root, path, 0o755)
-    for _ in range(1500):
+    for _ in range(700):
         path += "/" + "deeper"
         files.make(root, path, 0o755)
     for member in tree(root, "a"):
