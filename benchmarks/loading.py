@@ -17,10 +17,10 @@ _CHILD = """
 import sys, time
 from pathlib import Path
 from zeroclaw_host.sandbox.cache import ComponentCache
-from zeroclaw_host.sandbox.engine import new_engine
+from zeroclaw_host.sandbox.engine import Engines
 
 component = Path(sys.argv[1]).read_bytes()
-cache = ComponentCache(Path(sys.argv[2]), new_engine())
+cache = ComponentCache(Path(sys.argv[2]), Engines())
 for _ in range(2):
     started = time.perf_counter()
     cache.load(component)

@@ -21,7 +21,7 @@ from zeroclaw_host.errors import CompileLimit, ComponentInvalid, RemedyAction, S
 from zeroclaw_host.sandbox import cache as caching
 from zeroclaw_host.sandbox.cache import ComponentCache
 from zeroclaw_host.sandbox.compile import CompileLimits
-from zeroclaw_host.sandbox.engine import new_engine
+from zeroclaw_host.sandbox.engine import Engines
 
 
 class Compilations:
@@ -60,7 +60,7 @@ def directory(tmp_path: Path) -> Path:
 
 def fresh(directory: Path) -> ComponentCache:
     """The cache as a new process would open it."""
-    return ComponentCache(directory, new_engine())
+    return ComponentCache(directory, Engines())
 
 
 def artifact_of(directory: Path, component: bytes) -> Path:
@@ -249,7 +249,7 @@ def test_what_a_killed_process_left_is_swept_once_it_is_old(directory):
 def test_a_process_that_holds_the_lock_and_was_stopped_delays_no_longer_than_a_compilation(
     directory, component
 ):
-    cache = ComponentCache(directory, new_engine(), limits=CompileLimits(seconds=0.3))
+    cache = ComponentCache(directory, Engines(), limits=CompileLimits(seconds=0.3))
     digest = hashlib.sha256(component).hexdigest()
     told: list[float] = []
     with (directory / f".{digest[:16]}.lock").open("w") as held:

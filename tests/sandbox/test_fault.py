@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -12,14 +13,17 @@ from zeroclaw_host.errors import (
     GuestTrap,
     MemoryLimit,
     OutOfFuel,
+    PluginError,
     PluginUnavailable,
 )
+from zeroclaw_host.package.manifest import Capability
 from zeroclaw_host.sandbox.fault import python_exception
 from zeroclaw_host.sandbox.frame import CallCancelled
 from zeroclaw_host.sandbox.interface import HostFunction, interface
 from zeroclaw_host.sandbox.limits import MAX_LIST_ELEMENTS, MAX_TEXT_BYTES, Limits
 from zeroclaw_host.sandbox.linker import Surface
 from zeroclaw_host.sandbox.values import Ok
+from zeroclaw_host.worlds.surface import surface_of
 
 ENDLESS = "(loop $again (br $again)) unreachable"
 RECURSION = "(func $deeper (call $deeper))"
@@ -173,8 +177,17 @@ EXCEPTIONS = f"""(component
   (core instance (instantiate $m)))"""
 
 
+WAITABLES = (
+    RESOURCE.replace("canon resource.new $kept", "canon waitable-set.new")
+    .replace("(func $new (param i32) (result i32))", "(func $new (result i32))")
+    .replace("(call $new (i32.const 1))", "(call $new)")
+)
+
+
 @pytest.mark.req("PLG-020")
-@pytest.mark.parametrize(("text", "limit"), [(RESOURCE, "handles"), (EXCEPTIONS, "max_memory_mb")])
+@pytest.mark.parametrize(
+    ("text", "limit"), [(RESOURCE, "handles"), (WAITABLES, "handles"), (EXCEPTIONS, "max_memory_mb")]
+)
 def test_what_a_guest_makes_the_engine_keep_has_a_limit(text, limit, wat, sandbox, new_frame):
     with pytest.raises(MemoryLimit) as caught:
         start(sandbox, wat(text), new_frame())
@@ -258,6 +271,65 @@ def test_a_text_past_its_limit_is_refused_on_its_way_into_the_host_too(embed, to
     assert asked == []
 
 
+POLL_OF_TWO = """(component
+  {built_in}
+  (import "wasi:io/poll@0.2.0" (instance $poll
+    (export "pollable" (type $p (sub resource)))
+    (export "poll" (func (param "in" (list (borrow $p))) (result (list u32))))))
+  (alias export $poll "pollable" (type $pollable))
+  (import "wasi:clocks/monotonic-clock@0.2.0" (instance $clock
+    (alias outer 1 $pollable (type $p))
+    (export "pollable" (type $q (eq $p)))
+    (export "subscribe-duration" (func (param "when" u64) (result (own $q))))))
+  (core module $memory (memory (export "m") 1)
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024)))
+  (core instance $i (instantiate $memory))
+  (core func $poll' (canon lower (func $poll "poll")
+    (memory (core memory $i "m")) (realloc (core func $i "realloc"))))
+  (core func $after (canon lower (func $clock "subscribe-duration")))
+  (core module $m
+    (import "" "poll" (func $poll (param i32 i32 i32)))
+    (import "" "after" (func $after (param i64) (result i32)))
+    (import "" "m" (memory 1))
+    (func $f
+      (i32.store (i32.const 64) (call $after (i64.const 0)))
+      (i32.store (i32.const 68) (call $after (i64.const 0)))
+      (call $poll (i32.const 64) (i32.const 2) (i32.const 16)))
+    (start $f))
+  (core instance (instantiate $m (with "" (instance
+    (export "poll" (func $poll')) (export "after" (func $after)) (export "m" (memory $i "m")))))))"""
+
+
+def test_a_poll_of_two_meets_a_fault_of_wasmtime_only_beside_asynchronous_built_ins(wat, sandbox, new_frame):
+    """When the second half fails, wasmtime is mended: one engine, with concurrency, will do for all components."""
+    polls = replace(surface_of(Capability.TOOL, frozenset()), exports=())
+    start(sandbox, wat(POLL_OF_TWO.format(built_in="")), new_frame(), polls)
+    concurrent = wat(POLL_OF_TWO.format(built_in="(core func (canon waitable-set.new))"))
+    with pytest.raises(PluginError, match="by a fault of its own") as caught:
+        start(sandbox, concurrent, new_frame(), polls)
+    assert "deferred host scope" in caught.value.causes()[-1]
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize(
+    ("built_in", "kind", "body", "error"),
+    [
+        ("canon thread.yield", "(func $f (result i32))", "(loop (drop (call $f)) (br 0))", DeadlineExceeded),
+        ('canon waitable-set.wait (memory (core memory $i "m"))', "(func $f (param i32 i32) (result i32))", "(drop (call $f (i32.const 1) (i32.const 0)))", GuestTrap),
+    ],
+)  # fmt: skip
+def test_asynchronous_built_ins_wait_for_nothing_beyond_the_deadline(
+    built_in, kind, body, error, wat, sandbox, new_frame
+):
+    component = wat(f"""(component
+      (core module $memory (memory (export "m") 1)) (core instance $i (instantiate $memory))
+      (core func $f ({built_in}))
+      (core module $m (import "" "f" {kind}) (func $s {body}) (start $s))
+      (core instance (instantiate $m (with "" (instance (export "f" (func $f)))))))""")
+    with pytest.raises(error):
+        start(sandbox, component, new_frame(Limits(call_fuel=10**15, call_timeout_ms=100)))
+
+
 @pytest.mark.req("PLG-022")
 @pytest.mark.realtime
 def test_a_start_function_is_under_the_limits_too(wat, sandbox, new_frame):
@@ -276,9 +348,6 @@ def test_a_start_function_is_under_the_limits_too(wat, sandbox, new_frame):
         "(core module $m (memory 1 1 shared))",
         "(core module $m (memory i64 1))",
         "(core module $m (type (array i32)))",
-        "(core func (canon waitable-set.new))",
-        "(type $s (stream u8)) (core func (canon stream.new $s))",
-        '(import "a:b/c" (instance (export "f" (func async))))',
     ],
 )
 def test_what_could_slip_past_the_limits_is_not_compiled(core, wat, sandbox):
@@ -394,7 +463,7 @@ def test_an_interpreter_without_memory_is_understood(text):
     assert found.type == "MemoryError"
 
 
-def start(sandbox, component: bytes, frame) -> None:
+def start(sandbox, component: bytes, frame, surface: Surface | None = None) -> None:
     """Instantiate a component that exports nothing."""
     bare = Surface(
         interfaces={},
@@ -404,5 +473,5 @@ def start(sandbox, component: bytes, frame) -> None:
         exports=(),
         version_fits=lambda *_: True,
     )
-    linked = sandbox.load(component, bare)
+    linked = sandbox.load(component, surface or bare)
     sandbox.threads.run(frame, lambda: sandbox.guest(linked, frame).close())

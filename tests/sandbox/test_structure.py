@@ -70,6 +70,20 @@ def test_an_interface_holds_functions_and_types_only(item, wat, refusal):
     assert (error.details["interface"], error.details["function"]) == ("wasi:io/poll@0.2.0", "poll")
 
 
+@pytest.mark.req("PLG-038")
+@pytest.mark.parametrize("name", ["wasi:random/random@0.2.0", "wasi:clocks/monotonic-clock@0.2.0"])
+def test_an_asynchronous_import_is_refused(name, wat, refusal):
+    function = "now" if "clock" in name else "get-random-u64"
+    error = refusal(
+        wat(
+            "(component (core func (canon waitable-set.new))"
+            f' (import "{name}" (instance (export "{function}" (func async (result u64))))))'
+        )
+    )
+    assert error.details["function"] == function
+    assert "asynchronous" in error.message
+
+
 def many(count: int) -> str:
     return " ".join(
         f'(import "wasi:io/poll@0.2.{number}" (instance (export "pollable" (type (sub resource)))))'

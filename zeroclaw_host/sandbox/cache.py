@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from wasmtime import Engine, WasmtimeError
+from wasmtime import WasmtimeError
 from wasmtime.component import Component
 
 from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
@@ -35,7 +35,7 @@ from zeroclaw_host.sandbox.compile import (
     check_header,
     compile_component,
 )
-from zeroclaw_host.sandbox.engine import fingerprint
+from zeroclaw_host.sandbox.engine import Compiled, Engines, fingerprint
 
 _KEY_FILE: Final = "key"
 _KEY_BYTES: Final = 32
@@ -59,22 +59,22 @@ class ComponentCache:
     :raises StorageError: it is not, or its key cannot be read or made.
     """
 
-    def __init__(self, directory: Path, engine: Engine, *, limits: CompileLimits | None = None) -> None:
+    def __init__(self, directory: Path, engines: Engines, *, limits: CompileLimits | None = None) -> None:
         self.directory = directory
-        self._engine = engine
+        self._engines = engines
         self._limits = limits or CompileLimits()
         self._fingerprint = fingerprint()
         self._lock = threading.Lock()
         self._loading: dict[str, threading.Lock] = {}
-        self._memo: OrderedDict[str, Component] = OrderedDict()
+        self._memo: OrderedDict[str, Compiled] = OrderedDict()
         with _storage(directory):
             _own_directory(directory)
             _sweep(directory)
         self._key = _read_or_make_key(directory / _KEY_FILE)
 
-    def load(
+    def compiled(
         self, component: bytes, *, sha256: str | None = None, progress: Progress | None = None
-    ) -> Component:
+    ) -> Compiled:
         """The compiled component: from memory, from disk, or compiled now in a child process.
 
         :param sha256: the digest (hex) of exactly these bytes, from a caller that computed it when it read them.
@@ -94,6 +94,12 @@ class ComponentCache:
                     found = self._from_disk(digest) or self._compile(component, digest, progress)
             self._remember(digest, found)
             return found
+
+    def load(
+        self, component: bytes, *, sha256: str | None = None, progress: Progress | None = None
+    ) -> Component:
+        """The same without its engine."""
+        return self.compiled(component, sha256=sha256, progress=progress).component
 
     def holds(self, digest: str) -> bool:
         """Whether a component of this SHA-256 (hex) would load without being compiled."""
@@ -132,14 +138,14 @@ class ComponentCache:
         finally:
             os.close(descriptor)
 
-    def _remembered(self, digest: str) -> Component | None:
+    def _remembered(self, digest: str) -> Compiled | None:
         with self._lock:
             found = self._memo.get(digest)
             if found is not None:
                 self._memo.move_to_end(digest)
             return found
 
-    def _remember(self, digest: str, component: Component) -> None:
+    def _remember(self, digest: str, component: Compiled) -> None:
         with self._lock:
             self._memo[digest] = component
             self._memo.move_to_end(digest)
@@ -148,7 +154,7 @@ class ComponentCache:
 
     # --- disk -----------------------------------------------------------------------------------------------------------
 
-    def _from_disk(self, digest: str) -> Component | None:
+    def _from_disk(self, digest: str) -> Compiled | None:
         path = self.path(digest)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -159,7 +165,7 @@ class ComponentCache:
             return None
         try:
             if _is_private_file(os.fstat(descriptor)) and self._authentic(descriptor, digest):
-                return Component.deserialize_file(self._engine, f"/proc/self/fd/{descriptor}")
+                return self._engines.open(f"/proc/self/fd/{descriptor}")
         except WasmtimeError:
             pass  # authentic, yet not what this wasmtime reads: as good as stale
         finally:
@@ -184,7 +190,7 @@ class ComponentCache:
         keyed.update(artifact)
         return keyed.digest()
 
-    def _compile(self, component: bytes, digest: str, progress: Progress | None) -> Component:
+    def _compile(self, component: bytes, digest: str, progress: Progress | None) -> Compiled:
         """Compile beside the final place, then move there in one step."""
         temporary = self.directory / f".{digest[:16]}-{secrets.token_hex(8)}{_PARTIAL}"
         with _storage(self.directory):
@@ -196,7 +202,7 @@ class ComponentCache:
                 compile_component(component, descriptor, limits=self._limits, progress=progress)
                 self._seal(descriptor, digest)
                 os.fsync(descriptor)
-                compiled = Component.deserialize_file(self._engine, f"/proc/self/fd/{descriptor}")
+                compiled = self._engines.open(f"/proc/self/fd/{descriptor}")
                 self._discard_others(digest)
                 temporary.replace(self.path(digest))
                 _sync_directory(self.directory)

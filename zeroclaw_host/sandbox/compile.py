@@ -26,7 +26,7 @@ from zeroclaw_host.errors import CompileLimit, ComponentInvalid, Kind, Remedy, R
 from zeroclaw_host.sandbox.causes import chain, sentences
 
 if TYPE_CHECKING:
-    from wasmtime import Engine
+    from zeroclaw_host.sandbox.engine import Engines
 
 MAX_COMPONENT_BYTES: Final = 64 * 1024 * 1024
 """The largest component this host takes."""
@@ -47,6 +47,9 @@ _INVALID: Final = 3
 
 _UNWRITTEN: Final = 5
 """The child's exit status when it could not write the artifact. The error number is on standard output."""
+
+_NEEDS_CONCURRENCY: Final = "requires the component model async feature"
+"""How wasmtime refuses a component that imports an asynchronous built-in."""
 
 _LOADING: Final = "loading"
 """What the child says before it loads what was compiled, so that an end there is told from an earlier one."""
@@ -281,25 +284,31 @@ def main(arguments: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_FSIZE, (artifact_bytes, artifact_bytes))
     # Python ignores this signal, and what it makes of it would be a full disk's twin.
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-    from zeroclaw_host.sandbox.engine import new_engine
+    from zeroclaw_host.sandbox.engine import Engines
 
-    engine = new_engine()
+    engines = Engines()
     compiler = os.fork()
     signal.alarm(seconds + 1)  # a parent that was killed stops nobody
     if compiler == 0:
-        return _compile(engine, artifact)
+        return _compile(engines, artifact)
     status = os.waitstatus_to_exitcode(os.waitpid(compiler, 0)[1])
     if status < 0:
         os.kill(os.getpid(), -status)
-    return status or _load(engine, artifact, loaded_bytes)
+    return status or _load(engines, artifact, loaded_bytes)
 
 
-def _compile(engine: Engine, artifact: int) -> int:
+def _compile(engines: Engines, artifact: int) -> int:
     from wasmtime import WasmtimeError
     from wasmtime.component import Component
 
+    component = sys.stdin.buffer.read()
     try:
-        compiled = Component(engine, sys.stdin.buffer.read()).serialize()
+        try:
+            compiled = Component(engines.plain, component).serialize()
+        except WasmtimeError as error:
+            if _NEEDS_CONCURRENCY not in str(error):
+                raise
+            compiled = Component(engines.concurrent(), component).serialize()
     except WasmtimeError as error:
         sys.stdout.buffer.write(str(error).encode())
         return _INVALID
@@ -314,14 +323,13 @@ def _compile(engine: Engine, artifact: int) -> int:
     return 0
 
 
-def _load(engine: Engine, artifact: int, loaded_bytes: int) -> int:
-    from wasmtime.component import Component
-
+def _load(engines: Engines, artifact: int, loaded_bytes: int) -> int:
     os.write(sys.stdout.fileno(), _LOADING.encode())
+    engines.concurrent()  # so that making it is not counted
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     allowed = pages * resource.getpagesize() + os.fstat(artifact).st_size + loaded_bytes
     resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
-    Component.deserialize_file(engine, f"/proc/self/fd/{artifact}")
+    engines.open(f"/proc/self/fd/{artifact}")
     return 0
 
 

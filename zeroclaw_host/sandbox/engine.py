@@ -13,11 +13,13 @@ import platform
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from wasmtime import Config, Engine
+from wasmtime import Config, Engine, WasmtimeError
+from wasmtime.component import Component
 
 from zeroclaw_host.sandbox import raw
 
@@ -36,26 +38,70 @@ SETTINGS: Final[Mapping[str, bool]] = {
     # No toolchain for this contract needs them; what is off cannot be attacked.
     "wasm_memory64": False,
     "wasm_gc": False,
-    "wasm_component_model_async": False,
-    # With it, wasmtime 50.0.1 traps when a guest lends a host function two handles at once, as every poll does.
+    # With it, wasmtime 50.0.1 traps when a guest lends a host function two handles at once, as a poll of two does.
     "concurrency_support": False,
 }
 """What both the compiling child and this process configure. Part of the key of every compiled artifact."""
 
 
-def new_engine() -> Engine:
-    """An engine with :data:`SETTINGS`."""
+CONCURRENT: Final[Mapping[str, bool]] = {**SETTINGS, "concurrency_support": True}
+"""The same for components that import the component model's asynchronous built-ins, needed or not, as those of jco do."""
+
+
+def new_engine(settings: Mapping[str, bool] = SETTINGS) -> Engine:
+    """An engine with these settings."""
     config = Config()
-    for name, value in SETTINGS.items():
+    for name, value in settings.items():
         raw.configure(config, name, value)
     return Engine(config)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A component and the engine it can be used with."""
+
+    component: Component
+    engine: Engine
+
+
+class Engines:
+    """The engine all components of a process share (PLG-101), and a second one, made when a component needs it."""
+
+    def __init__(self) -> None:
+        self.plain = new_engine()
+        self._concurrent: Engine | None = None
+        self._lock = threading.Lock()
+
+    def concurrent(self) -> Engine:
+        """The engine with :data:`CONCURRENT`."""
+        with self._lock:
+            if self._concurrent is None:
+                self._concurrent = new_engine(CONCURRENT)
+            return self._concurrent
+
+    def open(self, path: str) -> Compiled:
+        """Load an artifact into the engine it was compiled for. It must be one that can be trusted.
+
+        :raises WasmtimeError: neither engine's.
+        """
+        try:
+            return Compiled(Component.deserialize_file(self.plain, path), self.plain)
+        except WasmtimeError:
+            engine = self.concurrent()
+            return Compiled(Component.deserialize_file(engine, path), engine)
+
+    def increment_epoch(self) -> None:
+        """Move both epochs."""
+        self.plain.increment_epoch()
+        if self._concurrent is not None:
+            self._concurrent.increment_epoch()
 
 
 def fingerprint() -> str:
     """A digest of everything a compiled artifact depends on besides the component: release, settings, processor."""
     facts = {
         "wasmtime": version("wasmtime"),
-        "settings": dict(SETTINGS),
+        "settings": [dict(SETTINGS), dict(CONCURRENT)],
         "system": platform.system(),
         "machine": platform.machine(),
         "features": _processor_features(),
@@ -74,13 +120,17 @@ def _processor_features() -> str:
 
 
 class EpochTicker:
-    """Moves an engine's epoch while guests run, and a little longer; sleeps while none do.
+    """Moves the engines' epoch while guests run, and a little longer; sleeps while none do.
 
     A little longer, because waking the thread costs a fifth of a short call, and calls come in series.
     """
 
     def __init__(
-        self, engine: Engine, *, seconds: float = EPOCH_SECONDS, linger_seconds: float = LINGER_SECONDS
+        self,
+        engine: Engine | Engines,
+        *,
+        seconds: float = EPOCH_SECONDS,
+        linger_seconds: float = LINGER_SECONDS,
     ) -> None:
         self._engine = engine
         self._seconds = seconds

@@ -58,6 +58,7 @@ class Export:
 class LinkedComponent:
     """A compiled component together with its linker. May be instantiated from several threads at once."""
 
+    engine: Engine
     component: Component
     linker: Linker
     exports: Mapping[tuple[str, str], Export] = field(repr=False)
@@ -94,7 +95,7 @@ def _link(engine: Engine, component: Component, surface: Surface, conversion: Co
                 interface = surface.interfaces.get(instance.name)
                 if interface is not None:
                     _define(defined, instance, interface, comparison, conversion)
-    return LinkedComponent(component, linker, _exports(component, shape, surface, conversion))
+    return LinkedComponent(engine, component, linker, _exports(component, shape, surface, conversion))
 
 
 def _define(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from wasmtime import Config, Store, WasmtimeError, _bindings  # pyright: ignore[reportPrivateUsage]
 from wasmtime import _ffi as _typed_ffi  # pyright: ignore[reportPrivateUsage]
-from wasmtime.component import Func, LinkerInstance
+from wasmtime.component import Func, FuncType, LinkerInstance
 
 ffi: Final[Any] = _typed_ffi  # its own annotations say nothing of what pointers point to
 
@@ -45,6 +45,11 @@ def configure(config: Config, name: str, value: bool) -> None:
     :raises AttributeError: this wasmtime has no such switch. Better no engine than one with a feature left on.
     """
     getattr(ffi, f"wasmtime_config_{name}_set")(config.ptr(), value)
+
+
+def is_async(function: FuncType) -> bool:
+    """Whether a function's type says that it may be waited for."""
+    return bool(ffi.wasmtime_component_func_type_async(function.ptr()))
 
 
 def _direct(name: str) -> Any:

@@ -7,11 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from wasmtime import Engine
+
 from zeroclaw_host.errors import MemoryLimit
 from zeroclaw_host.sandbox.cache import ComponentCache
 from zeroclaw_host.sandbox.compile import CompileLimits, Progress
 from zeroclaw_host.sandbox.conversion import Conversion, best_conversion
-from zeroclaw_host.sandbox.engine import EpochTicker, new_engine
+from zeroclaw_host.sandbox.engine import Engines, EpochTicker
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.limits import MAX_MEMORIES
 from zeroclaw_host.sandbox.linker import LinkedComponent, Surface, link
@@ -37,11 +39,11 @@ class Sandbox:
         compile_limits: CompileLimits | None = None,
         conversion: Conversion | None = None,
     ) -> None:
-        self.engine = new_engine()
-        self.cache = ComponentCache(cache_dir, self.engine, limits=compile_limits)
+        self._engines = Engines()
+        self.cache = ComponentCache(cache_dir, self._engines, limits=compile_limits)
         self.conversion = best_conversion() if conversion is None else conversion
         self.threads = GuestThreads(threads)
-        self._ticker = EpochTicker(self.engine)
+        self._ticker = EpochTicker(self._engines)
         self._linking = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -51,6 +53,11 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that all components share which need no other."""
+        return self._engines.plain
 
     def load(
         self,
@@ -68,9 +75,9 @@ class Sandbox:
         :raises ComponentMismatch: it does not fit the contract.
         :raises StorageError: the compiled component cannot be kept.
         """
-        compiled = self.cache.load(component, sha256=sha256, progress=progress)
+        compiled = self.cache.compiled(component, sha256=sha256, progress=progress)
         with self._linking:
-            return link(self.engine, compiled, surface, self.conversion)
+            return link(compiled.engine, compiled.component, surface, self.conversion)
 
     def guest(self, linked: LinkedComponent, frame: CallFrame) -> Guest:
         """A new instance of a component for this frame, with the frame's limits. To be used on a guest thread.
@@ -79,7 +86,7 @@ class Sandbox:
         """
         while True:
             shares = linked.memories
-            guest = Guest(self.engine, self._ticker, self.conversion, linked, frame.limits, frame.table)
+            guest = Guest(self._ticker, self.conversion, linked, frame.limits, frame.table)
             try:
                 guest.start(frame)
                 return guest

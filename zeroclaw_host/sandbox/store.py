@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self
 
-from wasmtime import Engine, Store, WasiConfig, WasmtimeError
+from wasmtime import Store, WasiConfig, WasmtimeError
 from wasmtime.component import Instance
 
 from zeroclaw_host.errors import PluginError, PluginUnavailable
@@ -30,7 +30,6 @@ class Guest:
 
     def __init__(
         self,
-        engine: Engine,
         ticker: EpochTicker,
         conversion: Conversion,
         linked: LinkedComponent,
@@ -43,7 +42,7 @@ class Guest:
         self._limits = limits
         self._table = table
         self._instance: Instance | None = None
-        self._store = Store(engine)
+        self._store = Store(linked.engine)
         self._store.set_limits(
             # wasmtime bounds each memory by itself; with shares the operator's ceiling is that of the sum.
             memory_size=limits.max_memory_bytes // linked.memories,

@@ -36,6 +36,7 @@ from zeroclaw_host.contract import (
 )
 from zeroclaw_host.contract.types import describe
 from zeroclaw_host.errors import ComponentMismatch, Remedy, RemedyAction
+from zeroclaw_host.sandbox import raw
 from zeroclaw_host.sandbox.causes import plain
 
 MAX_EXTERNS: Final = 256
@@ -282,6 +283,8 @@ class Comparison:
             params, result = actual.params, actual.result
         except TypeError:
             return "it uses a type this host does not know"
+        if raw.is_async(actual):
+            return "it is asynchronous, the contract has none of that"
         if len(params) != len(expected.params):
             return f"it takes {len(params)} parameters, the contract {len(expected.params)}"
         for (_, kind), (name, wanted) in zip(params, expected.params, strict=True):
