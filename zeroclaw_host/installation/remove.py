@@ -76,9 +76,7 @@ def _find(directory: Path, name: str, policy: SignaturePolicy) -> InstalledPacka
             details={"name": name, "path": str(package.directory)},
         )
     for rejected in found.rejected:
-        raise _no_package(
-            name, rejected.directory, f"holds no package that loads: {rejected.error.message}"
-        ) from rejected.error
+        raise _no_package(name, rejected.directory, "holds no package that loads") from rejected.error
     # A name that is none could lead out of the directory.
     if is_package_name(name) and os.path.lexists(directory / name):
         raise _no_package(name, directory / name, "is no directory, and so no package")
