@@ -17,7 +17,10 @@ from zeroclaw_host.errors import (
     SignatureRefused,
     StorageError,
 )
+from zeroclaw_host.installation import discovery
 from zeroclaw_host.installation.discovery import AmbiguousName, PackageChanged, discover
+from zeroclaw_host.package.admission import AdmittedPackage, admit
+from zeroclaw_host.package.reader import PackageReader
 from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
 
 OPEN = SignaturePolicy(SignatureMode.DISABLED, frozenset())
@@ -214,3 +217,28 @@ def test_looking_for_one_name_sees_that_name_and_that_directory_only(
     found = discover(tmp_path, OPEN, only="echo")
     assert [package.name for package in found.packages] == ["echo", "other"]
     assert found.rejected == ()
+
+
+@pytest.mark.req("PLG-014")
+def test_many_copies_of_one_name_are_each_judged_a_few_times_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[str] = []
+
+    def counted(reader: PackageReader, policy: SignaturePolicy) -> AdmittedPackage:
+        judged.append(reader.origin)
+        return admit(reader, policy)
+
+    monkeypatch.setattr(discovery, "admit", counted)
+    for number in range(40):
+        skill = tmp_path / str(number) / "skills" / "a"
+        skill.mkdir(parents=True)
+        (skill / "SKILL.md").write_text("---\nname: a\ndescription: b\n---\n")
+        (tmp_path / str(number) / "manifest.toml").write_text(
+            'name = "same"\nversion = "1"\ncapabilities = ["skill"]\n'
+        )
+    found = discovery.discover(tmp_path, SignaturePolicy())
+    assert len(found.rejected) == 40
+    assert {each.error.code for each in found.rejected} == {"package_name_ambiguous"}
+    assert len(judged) <= 80
+    assert "and 36 more: none of them is loaded" in found.rejected[0].error.message

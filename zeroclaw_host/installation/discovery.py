@@ -7,10 +7,10 @@ kept is small, and :meth:`InstalledPackage.read` fetches the bytes when somebody
 
 from __future__ import annotations
 
-import itertools
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from zeroclaw_host.errors import (
     InstallError,
@@ -25,6 +25,8 @@ from zeroclaw_host.package.manifest import MANIFEST_NAME, Manifest, parse_manife
 from zeroclaw_host.package.notices import Notice
 from zeroclaw_host.package.reader import DirectoryReader, PackageReader, SkillTree
 from zeroclaw_host.package.signature import SignaturePolicy, SignatureVerdict
+
+_OTHERS_TOLD: Final = 3
 
 
 class AmbiguousName(PackageError):
@@ -127,12 +129,15 @@ def discover(directory: Path, policy: SignaturePolicy, *, only: str | None = Non
         if only in (None, found.name, path.name):
             named.setdefault(found.name, []).append(found)
     packages: list[InstalledPackage] = []
-    for candidate in itertools.chain.from_iterable(named.values()):
-        try:
-            _refuse_ambiguity(candidate, named[candidate.name], policy)
-            packages.append(_installed(candidate, policy))
-        except ZeroclawError as error:
-            rejected.append(Rejected(candidate.path, candidate.name, error))
+    for namesakes in named.values():
+        ambiguous = _ambiguous(namesakes, policy)
+        for candidate in namesakes:
+            try:
+                if candidate in ambiguous:
+                    raise _ambiguity(candidate, ambiguous)
+                packages.append(_installed(candidate, policy))
+            except ZeroclawError as error:
+                rejected.append(Rejected(candidate.path, candidate.name, error))
     return Discovery(
         packages=tuple(sorted(packages, key=lambda package: package.name)),
         rejected=tuple(sorted(rejected, key=lambda entry: entry.directory)),
@@ -193,21 +198,26 @@ def _installed(candidate: _Candidate, policy: SignaturePolicy) -> InstalledPacka
     )
 
 
-def _refuse_ambiguity(candidate: _Candidate, namesakes: list[_Candidate], policy: SignaturePolicy) -> None:
-    """A name is ambiguous between the directories whose manifests are acceptable, whatever their components are like.
+def _ambiguous(namesakes: list[_Candidate], policy: SignaturePolicy) -> list[_Candidate]:
+    """Those of one name that take it from each other.
 
-    So a copy that the signature policy refuses takes nobody's name away.
+    A name is ambiguous between the directories whose manifests are acceptable, whatever their components are like. So a
+    copy that the signature policy refuses takes nobody's name away.
     """
-    others = [other.path for other in namesakes if other is not candidate and _manifest_stands(other, policy)]
-    if others and _manifest_stands(candidate, policy):
-        listed = ", ".join(other.name for other in others)
-        raise AmbiguousName(
-            f"{candidate.path} holds a package named {candidate.name}, and so does {listed}: none of them is loaded",
-            details={
-                "name": candidate.name,
-                "directories": [str(path) for path in sorted([candidate.path, *others])],
-            },
-        )
+    if len(namesakes) == 1:
+        return []
+    standing = [candidate for candidate in namesakes if _manifest_stands(candidate, policy)]
+    return standing if len(standing) > 1 else []
+
+
+def _ambiguity(candidate: _Candidate, ambiguous: list[_Candidate]) -> AmbiguousName:
+    others = [other.path.name for other in ambiguous if other is not candidate]
+    more = f" and {len(others) - _OTHERS_TOLD} more" if len(others) > _OTHERS_TOLD else ""
+    return AmbiguousName(
+        f"{candidate.path} holds a package named {candidate.name}, and so does {', '.join(others[:_OTHERS_TOLD])}{more}: "
+        "none of them is loaded",
+        details={"name": candidate.name, "directories": sorted(str(each.path) for each in ambiguous)},
+    )
 
 
 def _manifest_stands(candidate: _Candidate, policy: SignaturePolicy) -> bool:
