@@ -53,3 +53,18 @@ def test_what_the_output_has_no_letters_for_is_written_as_an_escape(zeroclaw_pro
     start_daemon()
     done = zeroclaw_process("prompt", "Zoë ☃", env={"PYTHONIOENCODING": "ascii"})
     assert (done.status, done.out, done.err) == (0, "Zo\\xeb \\u2603\n", "")
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_standard_stream_is_nobody_who_reads(home, redirection: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec {PROGRAM} config list {redirection}"],
+        env=home.environment(),
+        cwd=home.path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -107,6 +108,9 @@ def run() -> None:
 
 def _say_everything_somehow() -> None:
     """Letters that the standard streams cannot encode become escapes; a library's log records are not for a terminal."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # The descriptor was closed by whoever started us.
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -115,9 +119,7 @@ def _say_everything_somehow() -> None:
 
 def _all_was_taken() -> bool:
     try:
-        # There may be no standard output at all.
-        if isinstance(sys.stdout, TextIOWrapper):
-            sys.stdout.flush()
+        sys.stdout.flush()
     except BrokenPipeError:
         return False
     return True
