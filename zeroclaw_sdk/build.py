@@ -30,7 +30,7 @@ from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.package.manifest import MANIFEST_NAME, Capability
 from zeroclaw_sdk.errors import BuildFailed, ExtraMissing, ProjectInvalid
 from zeroclaw_sdk.files import make_directory, replace_file
-from zeroclaw_sdk.imports import Audit, Finding, Severity, audit
+from zeroclaw_sdk.imports import Audit, Finding, Problem, Severity, audit
 from zeroclaw_sdk.project import ENTRY_MODULE, Project
 from zeroclaw_sdk.world import WORLD_NAME, write_world
 
@@ -130,8 +130,9 @@ def _require_builder() -> None:
 def _imports_refused(project: Project, refused: Sequence[Finding]) -> BuildFailed:
     first = refused[0]
     more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    what = "" if first.problem is Problem.SYNTAX else f"import of {first.module} cannot work: "
     return BuildFailed(
-        f"{first.file}:{first.line}: import of {first.module} cannot work: {first.message}{more}",
+        f"{first.file}:{first.line}: {what}{first.message}{more}",
         remedy=Remedy(
             RemedyAction.EDIT_FILE, {"path": str(project.directory / first.file), "line": str(first.line)}
         ),
@@ -216,6 +217,13 @@ def _environment(scratch: Path) -> dict[str, str]:
 
 def _builder_refused(project: Project, finished: subprocess.CompletedProcess[bytes]) -> BuildFailed:
     output = finished.stderr.decode(errors="replace") + finished.stdout.decode(errors="replace")
+    if definition := _DEFINITION.search(output):
+        # The traceback shows nothing but the inside of the SDK, and this is said of the author's own class.
+        return BuildFailed(
+            f"the component was not built: {definition['said']}",
+            remedy=Remedy(RemedyAction.EDIT_FILE, {"path": str(project.directory / f"{ENTRY_MODULE}.py")}),
+            details={"status": finished.returncode},
+        )
     file, line, message = _blame(output)
     location = f"{file}:{line}: " if file else ""
     remedy = None
@@ -227,6 +235,9 @@ def _builder_refused(project: Project, finished: subprocess.CompletedProcess[byt
         details={"output": output, "status": finished.returncode},
     )
 
+
+_DEFINITION: Final = re.compile(r"^[\w.]+\.DefinitionInvalid: (?P<said>.+)$", re.MULTILINE)
+"""What the guest half of the SDK says of a class that cannot be made a tool."""
 
 _GUEST_FRAME: Final = re.compile(r'File "/1/(?P<file>[^"]+)", line (?P<line>\d+)')
 """A frame in the author's directory, which is the second path the builder is given."""

@@ -12,6 +12,13 @@ class ProjectInvalid(ZeroclawError):
     kind = Kind.INVALID
 
 
+class PackageNameInvalid(ZeroclawError):
+    """A new plugin cannot have this name. ``details`` holds ``name``."""
+
+    code = "package_name_invalid"
+    kind = Kind.INVALID
+
+
 class ScaffoldConflict(ZeroclawError):
     """A new plugin would replace files that exist."""
 

@@ -115,7 +115,8 @@ class _Auditor:
         except (SyntaxError, ValueError) as error:
             if source.own:
                 line = getattr(error, "lineno", None) or 1
-                message = f"not Python {sys.version_info.major}.{sys.version_info.minor}: {error}"
+                why = error.msg if isinstance(error, SyntaxError) else error
+                message = f"not Python {sys.version_info.major}.{sys.version_info.minor}: {why}"
                 self._add(source, line, source.module, Problem.SYNTAX, Severity.ERROR, message)
             return
         for site in import_sites(tree, source.package):

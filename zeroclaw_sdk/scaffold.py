@@ -11,8 +11,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
-from zeroclaw_host.package.manifest import MANIFEST_NAME, parse_manifest
-from zeroclaw_sdk.errors import ScaffoldConflict
+from zeroclaw_host.package.manifest import MANIFEST_NAME, is_package_name, parse_manifest
+from zeroclaw_sdk.errors import PackageNameInvalid, ScaffoldConflict
 from zeroclaw_sdk.files import storage_error
 
 TEMPLATES: Final = ("tool",)
@@ -28,10 +28,16 @@ def new_plugin(kind: str, name: str, parent: Path) -> Path:
     :param kind: one of :data:`TEMPLATES`.
     :param name: the package name, by the rules of a manifest.
     :returns: the new directory.
-    :raises ManifestError: the name is not one a manifest may have.
+    :raises PackageNameInvalid: the name is not one a manifest may have.
     :raises ScaffoldConflict: something of that name is there and is no empty directory.
     :raises StorageError: the files cannot be written.
     """
+    if not is_package_name(name):
+        raise PackageNameInvalid(
+            f"{name!r} is no name of a package: 1 to 128 characters of a-z, 0-9, '.', '_' and '-' that start and end "
+            "with a-z or 0-9 are wanted",
+            details={"name": name},
+        )
     words = {"name": name, "class_name": class_name(name), "tool_name": re.sub(r"[^a-z0-9_-]", "_", name)}
     contents = {
         path: _fill(text, words)

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zeroclaw_host.errors import ManifestError, StorageError
+from zeroclaw_host.errors import StorageError
 from zeroclaw_host.package.manifest import Capability, parse_manifest
-from zeroclaw_sdk.errors import ScaffoldConflict
+from zeroclaw_sdk.errors import PackageNameInvalid, ScaffoldConflict
 from zeroclaw_sdk.imports import audit
 from zeroclaw_sdk.scaffold import class_name, new_plugin
 
@@ -54,7 +54,7 @@ def test_the_new_tools_own_tests_pass(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["", "Hello", "../hello", "-hello", "a" * 129, "hello world", "héllo"])
 def test_a_name_no_manifest_may_have_is_refused(tmp_path: Path, name: str):
-    with pytest.raises(ManifestError):
+    with pytest.raises(PackageNameInvalid):
         new_plugin("tool", name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

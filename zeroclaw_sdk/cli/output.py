@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
 from getpass import getpass
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, Final, cast
 
 import typer
 from rich.console import Console
@@ -22,14 +25,58 @@ out = Console(highlight=False, soft_wrap=True)
 err = Console(highlight=False, soft_wrap=True, stderr=True)
 
 
+UNREAD_STATUS: Final = 141
+"""How a program ends whose reader went away: 128 and the number of SIGPIPE."""
+
+_speaks_json = False
+"""Whether the command of this process was asked for JSON; its error is JSON then, too."""
+
+
+def _speak_json(asked: bool) -> bool:
+    global _speaks_json
+    _speaks_json = asked
+    return asked
+
+
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print the result as JSON, for programs.", is_eager=True, callback=_speak_json
+    ),
+]
+
+
 def run_app(app: typer.Typer, program: str) -> int:
-    """Run a typer application; an error of the host becomes words and an exit status."""
+    """Run a typer application; an error of the host becomes words, or JSON, and an exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # Letters that a standard stream cannot encode become escapes.
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name=program)
     except ZeroclawError as error:
-        print_error(error)
+        if _speaks_json:
+            print(_json(_error_facts(error)), file=sys.stderr)
+        else:
+            print_error(error)
         return error.kind.value
+    except SystemExit as end:
+        # The command framework takes a broken pipe for itself and calls it an internal fault.
+        if isinstance(end.__context__, BrokenPipeError) or not _all_was_taken():
+            # Nothing more can be said to this reader, not even at interpreter exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return UNREAD_STATUS
+        raise
     return 0
+
+
+def _all_was_taken() -> bool:
+    try:
+        if cast("object", sys.stdout) is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        return False
+    return True
 
 
 def ask_passphrase(prompt: str) -> bytes:
@@ -44,11 +91,15 @@ def ask_passphrase(prompt: str) -> bytes:
     return getpass(prompt).encode()
 
 
+_OF_THE_SYSTEM: Final = re.compile(r"^\[Errno \d+\] |: '[^']*'$")
+"""What surrounds the operating system's own words in Python's errors."""
+
+
 def print_error(error: ZeroclawError) -> None:
     """An error on standard error: what happened, why, what to do."""
     err.print(Text.assemble(("error: ", "bold red"), _printable(error.message)))
     for cause in error.causes():
-        if cause not in error.message:
+        if _OF_THE_SYSTEM.sub("", cause) not in error.message:
             err.print(Text(_indented(_printable(cause), "  because: "), style="dim"))
     if error.remedy is not None and (words := remedy_words(error.remedy)):
         err.print(Text.assemble(("  try: ", "bold"), words))
@@ -56,7 +107,23 @@ def print_error(error: ZeroclawError) -> None:
 
 def print_json(value: object) -> None:
     """A value as JSON on standard output, for programs."""
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
+    print(_json(value))
+
+
+def _json(value: object) -> str:
+    # Where the output has no letters for everything, JSON's own escapes stand for them.
+    can_say_all = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    return json.dumps(plain(value), indent=2, ensure_ascii=not can_say_all)
+
+
+def _error_facts(error: ZeroclawError) -> dict[str, object]:
+    """An error in the shape that ``zeroclaw`` prints with ``--json``."""
+    remedy = None
+    if error.remedy is not None:
+        words = remedy_words(error.remedy)
+        remedy = {"action": error.remedy.action, "arguments": error.remedy.arguments, "words": words}
+    facts = {"kind": error.kind.name.lower(), "details": error.details, "remedy": remedy}
+    return {"error": {**cast("dict[str, object]", plain(error)), **facts}}
 
 
 def plain(value: object) -> object:

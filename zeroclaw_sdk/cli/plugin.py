@@ -19,9 +19,18 @@ from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_sdk.build import build as build_project
 from zeroclaw_sdk.check import CheckReport
 from zeroclaw_sdk.check import check as check_package
-from zeroclaw_sdk.cli.output import ask_passphrase, err, out, print_error, print_json, remedy_words, run_app
+from zeroclaw_sdk.cli.output import (
+    Json,
+    ask_passphrase,
+    err,
+    out,
+    print_error,
+    print_json,
+    remedy_words,
+    run_app,
+)
 from zeroclaw_sdk.errors import BuildFailed, ScaffoldConflict
-from zeroclaw_sdk.imports import Finding, Severity
+from zeroclaw_sdk.imports import Finding, Problem, Severity
 from zeroclaw_sdk.keys import generate_key, load_key, read_passphrase
 from zeroclaw_sdk.pack import pack as pack_project
 from zeroclaw_sdk.project import Project
@@ -66,7 +75,6 @@ app = typer.Typer(
 
 Directory = Annotated[Path, typer.Argument(help="The plugin's directory; the current one when left out.")]
 Source = Annotated[Path, typer.Argument(help="A plugin's directory or a package archive.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
 PassphraseFile = Annotated[
     Path | None, typer.Option(help="Read the key's passphrase from this file (mode 0600) instead of asking.")
 ]
@@ -111,7 +119,8 @@ def build(
                 Project.open(directory), strict=strict, force=force, progress=status.update
             )
     except BuildFailed as error:
-        _print_failed_build(error)
+        if not as_json:
+            _print_failed_build(error)
         raise
     if as_json:
         print_json(report)
@@ -124,7 +133,9 @@ def build(
 
 def _print_failed_build(error: BuildFailed) -> None:
     """What the error itself is too short for: every import, or all that the builder said."""
-    print_findings(cast("tuple[Finding, ...]", error.details.get("findings", ())))
+    findings = cast("tuple[Finding, ...]", error.details.get("findings", ()))
+    if len(findings) > 1:
+        print_findings(findings)
     if output := error.details.get("output"):
         err.print(f"[dim]{escape(str(output).strip())}[/dim]")
 
@@ -134,7 +145,8 @@ def print_findings(findings: tuple[Finding, ...]) -> None:
     for each in findings:
         style = "red" if each.severity is Severity.ERROR else "yellow"
         via = f" (imported by way of {each.via})" if each.via else ""
-        text = f"{each.file}:{each.line}: {each.problem.value} import of {each.module}: {each.message}{via}"
+        what = "" if each.problem is Problem.SYNTAX else f"{each.problem.value} import of {each.module}: "
+        text = f"{each.file}:{each.line}: {what}{each.message}{via}"
         err.print(f"[{style}]{each.severity.value}[/{style}] {escape(text)}")
 
 
@@ -242,6 +254,8 @@ def run(
 
 def _print_run(report: RunReport) -> None:
     for record in report.logs:
+        if report.error is not None and record.message == report.error.message:
+            continue  # The guest's own record of the error that is printed below.
         raw = f"  {record.raw}" if record.raw else ""
         origin = record.function or record.source
         err.print(f"[dim]{record.level:5} {escape(origin)}: {escape(record.message)}{escape(raw)}[/dim]")

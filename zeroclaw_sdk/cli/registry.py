@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from zeroclaw_host.errors import Kind
-from zeroclaw_sdk.cli.output import err, out, print_json, run_app
+from zeroclaw_sdk.cli.output import Json, err, out, print_json, run_app
 from zeroclaw_sdk.files import replace_file
 from zeroclaw_sdk.registry.store import RegistryDirectory
 
@@ -34,7 +34,6 @@ app = typer.Typer(
 )
 
 Directory = Annotated[Path, typer.Argument(help="The registry's directory.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
 AllowUnsigned = Annotated[
     bool,
     typer.Option("--allow-unsigned", help="Accept packages without signature; strict hosts refuse them."),
