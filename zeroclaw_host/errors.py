@@ -49,6 +49,8 @@ class RemedyAction(Enum):
 
     SET_CONFIG = "set_config"
     """``path``, and ``value`` where it is known: set one property."""
+    UNSET_CONFIG = "unset_config"
+    """``path``: take one property out of the configuration."""
     ADD_TRUSTED_KEY = "add_trusted_key"
     """``key``: trust a publisher key."""
     INSTALL_PLUGIN = "install_plugin"

@@ -74,6 +74,15 @@ def test_an_error_names_package_and_property_and_the_path_to_set(scope: Callable
     }
 
 
+def test_a_property_the_schema_does_not_know_is_to_be_taken_out(scope: Callable[..., InstanceScope]) -> None:
+    with pytest.raises(ConfigInvalid, match="property dept is not in the schema") as caught:
+        resolve_config(scope(), schema(), lambda: {"dept": "1"})
+    remedy = caught.value.remedy
+    assert remedy is not None
+    assert remedy.action is RemedyAction.UNSET_CONFIG
+    assert remedy.arguments == {"path": "plugins.entries.zpi1_WyJkZW1vIiwidG9vbCIsImRlbW8iXQ.config.dept"}
+
+
 @pytest.mark.req("PLG-151", "PLG-152")
 def test_without_the_grant_nothing_is_read_and_the_empty_object_is_judged(
     scope: Callable[..., InstanceScope],

@@ -62,7 +62,7 @@ def resolve_config(
     try:
         typed = schema.materialise(values)
     except ConfigInvalid as error:
-        raise _for_instance(scope, error) from None
+        raise _for_instance(scope, schema, error) from None
     secrets = {
         name: value for name, value in typed.items() if name in schema.secret_names and isinstance(value, str)
     }
@@ -70,13 +70,14 @@ def resolve_config(
     return ResolvedConfig(scope, public, secrets, host_only)
 
 
-def _for_instance(scope: InstanceScope, error: ConfigInvalid) -> ConfigInvalid:
-    """The same error, naming the package and the property to set."""
+def _for_instance(scope: InstanceScope, schema: ConfigSchema, error: ConfigInvalid) -> ConfigInvalid:
+    """The same error, naming the package and the property to set; one the schema does not know is to be unset."""
     remedy: Remedy | None = None
     properties = cast("tuple[str, ...]", error.details.get("properties", ()))
     if properties:
         path = f"plugins.entries.{scope.identity.key}.config.{properties[0]}"
-        remedy = Remedy(RemedyAction.SET_CONFIG, {"path": path})
+        known = properties[0] in schema.properties
+        remedy = Remedy(RemedyAction.SET_CONFIG if known else RemedyAction.UNSET_CONFIG, {"path": path})
     return ConfigInvalid(
         f"package {scope.manifest.name}: {error.message}", remedy=remedy, details=error.details
     )

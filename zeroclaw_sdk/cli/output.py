@@ -162,6 +162,7 @@ _REMEDIES: Mapping[RemedyAction, Callable[[Mapping[str, str]], str]] = {
     RemedyAction.REBUILD_PLUGIN: lambda _: "zeroclaw-plugin build",
     RemedyAction.SIGN_PLUGIN: lambda _: "zeroclaw-plugin sign --key KEYFILE",
     RemedyAction.SET_CONFIG: lambda a: f"--config {a['path'].rpartition('.')[2]}=VALUE",
+    RemedyAction.UNSET_CONFIG: lambda a: f"leave out {a['path'].rpartition('.')[2]}",
     RemedyAction.ADD_TRUSTED_KEY: lambda a: f"trust the key {a.get('key', '')}".rstrip(),
     RemedyAction.EDIT_FILE: _edit,
     RemedyAction.FREE_SPACE: lambda a: f"make room on the file system of {a['path']}",

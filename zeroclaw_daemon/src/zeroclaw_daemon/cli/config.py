@@ -88,8 +88,7 @@ def set_(
     no_interactive: Annotated[bool, typer.Option("--no-interactive", help="Never ask.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Set one property in the file. The empty value unsets an optional one."""
-    from zeroclaw_daemon.config.overrides import overrides_in
+    """Set one property in the file. The empty value unsets an optional one; `unset` unsets any."""
     from zeroclaw_daemon.config.writing import append_property, set_properties
 
     current = environment(context)
@@ -100,12 +99,32 @@ def set_(
         snapshot = append_property(current.config_file, path, value)
     else:
         snapshot = set_properties(current.config_file, [(path, value)])
+    _say_changed(snapshot, path, "set", as_json=as_json)
+
+
+@app.command("unset")
+def unset(
+    context: typer.Context,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The property, e.g. plugins.registry_url.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Take one property out of the file, so that its default counts; a secret, too."""
+    from zeroclaw_daemon.config.writing import unset_property
+
+    current = environment(context)
+    current.json = as_json
+    _say_changed(unset_property(current.config_file, path), path, "unset", as_json=as_json)
+
+
+def _say_changed(snapshot: Snapshot, path: str, done: str, *, as_json: bool) -> None:
+    from zeroclaw_daemon.config.overrides import overrides_in
+
     shown = _shown(snapshot, path)
     overridden = path in {override.property for override in overrides_in(os.environ)}
     if overridden:
         warn(f"{path} is set by an environment variable too, which wins over the file")
     if as_json:
-        say_json({"prop": path, "set": True, "value": shown, "is_env_overridden": overridden})
+        say_json({"prop": path, done: True, "value": shown, "is_env_overridden": overridden})
     else:
         say(f"{visible(path)} = {visible(shown)}")
 

@@ -71,6 +71,11 @@ def _set_config(arguments: Arguments, place: Place) -> Advice:
     return Advice(f"Set {visible(path)}.", place.command("config set", path, value))
 
 
+def _unset_config(arguments: Arguments, place: Place) -> Advice:
+    path = arguments.get("path", "")
+    return Advice(f"Take {visible(path)} out again.", place.command("config unset", path))
+
+
 def _add_trusted_key(arguments: Arguments, place: Place) -> Advice:
     path = "plugins.security.trusted_publisher_keys"
     return Advice(
@@ -194,6 +199,7 @@ def _run_help(arguments: Arguments, place: Place) -> Advice:
 
 _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] = {
     RemedyAction.SET_CONFIG: _set_config,
+    RemedyAction.UNSET_CONFIG: _unset_config,
     RemedyAction.ADD_TRUSTED_KEY: _add_trusted_key,
     RemedyAction.INSTALL_PLUGIN: _install_plugin,
     RemedyAction.REMOVE_PLUGIN: _remove_plugin,

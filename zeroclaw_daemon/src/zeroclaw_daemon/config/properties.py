@@ -217,6 +217,13 @@ def _shown(value: object) -> object:
 
 def _unknown(path: str, config: Config | None = None) -> UnknownProperty:
     known = [each.path for each in list_properties(config or Config())]
+    inside = [each for each in known if each.startswith(f"{path}.")]
+    if inside:
+        return UnknownProperty(
+            f"Unknown property {path}: it is a section; in it there is {', '.join(inside[:_SUGGESTIONS])}"
+            f"{' and more' if len(inside) > _SUGGESTIONS else ''}",
+            details={"property": path, "suggestions": tuple(inside[:_SUGGESTIONS])},
+        )
     close = difflib.get_close_matches(path, known, n=_SUGGESTIONS)
     hint = f"; the closest are {', '.join(close)}" if close else ""
     return UnknownProperty(

@@ -213,7 +213,7 @@ class Agent(Section):
     max_context_tokens: int = Field(
         default=32_000,
         ge=0,
-        description="The estimated size a conversation is reduced to; 0 means never (D-37).",
+        description="The estimated size a conversation is reduced to; 0 means never.",
     )
 
 
@@ -249,7 +249,7 @@ class Security(Section):
     """``[security]``: who the local machine's users are to the daemon."""
 
     trust_daemon_uid: bool = Field(
-        default=True, description="Whether the daemon's own user has full rights on the socket (RPC-052)."
+        default=True, description="Whether the daemon's own user has full rights on the socket."
     )
 
 
@@ -257,7 +257,7 @@ class Rpc(Section):
     """``[rpc]``: the local endpoint."""
 
     max_local_connections: int = Field(
-        default=512, ge=1, description="Connections open at once. Read when the daemon starts (RPC-033)."
+        default=512, ge=1, description="Connections open at once. Read when the daemon starts."
     )
 
 
@@ -279,7 +279,7 @@ class Channels(Section):
 class Memory(Section):
     """``[memory]``: what agents remember."""
 
-    backend: str = Field(default="sqlite", description="`sqlite`, or `plugin:<package>` (D-20).")
+    backend: str = Field(default="sqlite", description="`sqlite`, or `plugin:<package>`.")
 
 
 class Gateway(Section):

@@ -56,6 +56,22 @@ def append_property(path: Path, dotted: str, value: str, *, steps: Steps | None 
     return edit(path, change, steps=steps)
 
 
+def unset_property(path: Path, dotted: str, *, steps: Steps | None = None) -> Snapshot:
+    """Take a property out of the file, secrets included. One that is not there is left out already.
+
+    :raises UnknownProperty: the path names nothing.
+    :raises ConfigFileInvalid: the file is no longer valid as a whole, or was not before.
+    """
+    segments = dotted.split(".")
+    find_value(segments)
+
+    def change(document: TOMLDocument) -> None:
+        if _exists(document, segments):
+            del _table(document, segments)[segments[-1]]
+
+    return edit(path, change, steps=steps)
+
+
 def assign(document: TOMLDocument, dotted: str, value: object) -> None:
     """Set one property in the document; None and, for optional properties, the empty text unset it."""
     segments = dotted.split(".")
@@ -102,7 +118,7 @@ def _table(document: TOMLDocument, segments: Sequence[str]) -> Writable:
             table = _row(cast("Sequence[object]", inner), segments, position)
         elif inner is None:
             if key == "entries" or key == "tls_profiles":
-                raise _no_row(segments)
+                raise _no_row(segments, position + 1)
             table[key] = tomlkit.table(is_super_table=position < len(segments) - 2)
             table = cast("Writable", table[key])
         else:
@@ -115,13 +131,15 @@ def _row(rows: Sequence[object], segments: Sequence[str], position: int) -> Writ
     for row in rows:
         if isinstance(row, MutableMapping) and cast("Writable", row).get("name") == segments[position]:
             return cast("Writable", row)
-    raise _no_row(segments)
+    known = [str(cast("Writable", row).get("name")) for row in rows if isinstance(row, MutableMapping)]
+    raise _no_row(segments, position, known)
 
 
-def _no_row(segments: Sequence[str]) -> UnknownProperty:
+def _no_row(segments: Sequence[str], position: int, known: Sequence[str] = ()) -> UnknownProperty:
     path = ".".join(segments)
     return UnknownProperty(
-        f"Unknown property {path}: there is no row of that name", details={"property": path}
+        f"Unknown property {path}: there is no row {segments[position]}; there is {', '.join(known) or 'none'}",
+        details={"property": path, "rows": tuple(known)},
     )
 
 
