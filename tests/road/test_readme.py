@@ -25,7 +25,10 @@ def blocks() -> dict[str, str]:
 
 
 class Reader:
-    """Somebody with a new home directory, an empty working directory, and the commands on the path."""
+    """Somebody with a new home directory and the commands on the path, who types everything into one shell.
+
+    It begins in an empty directory; where one block leaves it, the next one starts.
+    """
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -38,7 +41,7 @@ class Reader:
     def types(self, commands: str) -> str:
         """Run commands one after the other; their output."""
         done = subprocess.run(
-            ["sh", "-eu", "-c", commands],
+            ["sh", "-eu", "-c", f'{commands}\npwd >"$HOME/.directory"'],
             cwd=self.directory,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -48,6 +51,7 @@ class Reader:
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+        self.directory = Path((self.home / ".directory").read_text(encoding="utf-8").strip())
         return done.stdout
 
     @contextmanager
