@@ -12,7 +12,7 @@ import pytest
 
 from zeroclaw_daemon.daemon_log import RECORD_BYTES, DaemonLogHandler, GuestLog, LogFile, log_line
 from zeroclaw_daemon.records import record
-from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.errors import Remedy, RemedyAction, StorageError
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.services.logging import CallSite, LogRecord
 
@@ -70,9 +70,10 @@ def test_an_existing_log_is_continued(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_takes_nothing_is_said_once_and_raises_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = LogFile(tmp_path / "d.jsonl")
+    complaints: list[str] = []
+    file = LogFile(tmp_path / "d.jsonl", complain=complaints.append)
 
     def full(descriptor: int, data: bytes) -> int:
         raise OSError(28, "No space left on device")
@@ -83,7 +84,8 @@ def test_a_disk_that_takes_nothing_is_said_once_and_raises_nothing(
         file.write(note(2))
     file.write(note(3))
     file.close()
-    assert capsys.readouterr().err.count("No space left on device") == 1
+    assert len(complaints) == 1
+    assert "No space left on device" in complaints[0]
     assert [line["attributes"] for line in lines(tmp_path / "d.jsonl")] == [{"n": 3}]
 
 
@@ -220,3 +222,31 @@ def test_the_daemon_s_own_records_carry_their_facts_and_what_to_do(tmp_path: Pat
     assert second["attributes"]["exception"] == "ValueError"  # type: ignore[index]
     assert __file__ in json.dumps(second["attributes"])
     assert "planted-secret" not in (tmp_path / "d.jsonl").read_text()
+
+
+def test_only_a_regular_file_is_a_log_and_it_is_made_private(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(StorageError, match=r"not a regular file|no such device"):
+        LogFile(path)  # does not wait for somebody to read the pipe
+    path.unlink()
+    path.touch()
+    path.chmod(0o666)
+    LogFile(path).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_line_that_the_disk_takes_half_is_not_there_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complaints: list[str] = []
+    file = LogFile(tmp_path / "d.jsonl", complain=complaints.append)
+    file.write(note(1))
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[: len(data) // 2]))
+        file.write(note(2))
+    file.write(note(3))
+    file.close()
+    assert [line["attributes"] for line in lines(tmp_path / "d.jsonl")] == [{"n": 1}, {"n": 3}]
+    assert len(complaints) == 1

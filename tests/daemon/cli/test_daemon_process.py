@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import resource
 import signal
 import socket
 import stat
@@ -352,3 +354,58 @@ def test_the_log_that_cannot_be_opened_is_an_error_with_its_path(home, zeroclaw_
     assert outcome.status == 7
     assert "daemon.jsonl" in outcome.err
     assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("reader", ["gone", "asleep"])
+def test_whoever_reads_its_words_cannot_stop_it_by_reading_nothing(home, start_daemon, reader: str) -> None:
+    daemon = start_daemon()
+    if reader == "gone":
+        with open(os.devnull) as nothing:  # noqa: PTH123
+            os.dup2(nothing.fileno(), daemon.process.stderr.fileno())
+    else:
+        fcntl.fcntl(daemon.process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+    for _ in range(20):  # each line is a warning on standard error
+        answers = daemon.ask(home.socket, INITIALIZE, *["no json"] * 15)
+        assert len(answers) == 16
+    daemon.process.send_signal(signal.SIGTERM)
+    assert daemon.process.wait(timeout=30) == 0
+
+
+def test_a_pipe_in_the_place_of_its_configuration_is_not_waited_for(home, start_daemon) -> None:
+    home.configure("[rpc]\nmax_local_connections = 7\n")
+    daemon = start_daemon()
+    home.config_file.unlink()
+    os.mkfifo(home.config_file)
+    _, status = daemon.ask(home.socket, INITIALIZE, STATUS)
+    [problem] = status["result"]["problems"]
+    assert "not a regular file" in problem
+    assert "last good configuration" in problem
+
+
+def test_a_shortage_of_descriptors_is_told_once_and_over_when_it_is_over(home, start_daemon) -> None:
+    daemon = start_daemon()
+    before = len(os.listdir(f"/proc/{daemon.pid}/fd"))  # noqa: PTH208
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (before + 4, before + 4))
+    with socket.socket(socket.AF_UNIX) as first:
+        first.settimeout(60)
+        first.connect(str(home.socket))
+        others = [socket.socket(socket.AF_UNIX) for _ in range(8)]
+        for other in others:
+            other.connect(str(home.socket))
+        while len(os.listdir(f"/proc/{daemon.pid}/fd")) < before + 4:  # noqa: PTH208
+            assert daemon.process.poll() is None
+        home.configure("[agents.bob]\n")
+        with first.makefile("rwb", buffering=0) as wire:
+            wire.write(f"{INITIALIZE}\n{STATUS}\n".encode())
+            wire.readline()
+            assert json.loads(wire.readline())["result"]["agents"] == ["assistant"]
+            for other in others:
+                other.close()
+            while len(os.listdir(f"/proc/{daemon.pid}/fd")) > before + 1:  # noqa: PTH208
+                assert daemon.process.poll() is None
+            wire.write(f"{STATUS}\n".encode())
+            status = json.loads(wire.readline())["result"]
+    assert status["agents"] == ["bob"]
+    assert status["problems"] == []
+    actions = [record["event"]["action"] for record in home.log()]
+    assert actions.count("accept_failed") == 1

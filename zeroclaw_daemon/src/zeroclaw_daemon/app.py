@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
@@ -22,7 +21,6 @@ import anyio.to_thread
 from zeroclaw_daemon.agents import ConfiguredAgents, settings_of
 from zeroclaw_daemon.authority.local import LocalOwnerAuthority
 from zeroclaw_daemon.cli.remedies import Place, advise
-from zeroclaw_daemon.cli.text import visible
 from zeroclaw_daemon.config.entries import EntryResolver
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
@@ -31,12 +29,13 @@ from zeroclaw_daemon.config.source import ConfigSource
 from zeroclaw_daemon.daemon_log import DaemonLogHandler, GuestLog, LogFile
 from zeroclaw_daemon.leaves import unwrapped
 from zeroclaw_daemon.plugin_tools import PluginTools
-from zeroclaw_daemon.records import ATTRIBUTE, record
+from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.limits import ServerLimits
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.unix import UnixListener
 from zeroclaw_daemon.strict_json import JsonValue
-from zeroclaw_host.errors import Remedy, ZeroclawError
+from zeroclaw_daemon.terminal import Terminal, TerminalHandler
+from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.services.bundle import InstanceServices
 
 NOBODY: Final = -1
@@ -56,27 +55,6 @@ def run(paths: Paths, env: Mapping[str, str]) -> None:
         anyio.run(daemon.serve)
 
 
-class TerminalHandler(logging.Handler):
-    """Shows warnings and errors, with what to do about them, on standard error."""
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(logging.WARNING)
-        self._place = place
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print one record."""
-        facts: Mapping[str, object] = getattr(record, ATTRIBUTE, {})
-        lines = [f"{record.levelname.lower()}: {visible(record.getMessage())}"]
-        remedy = facts.get("remedy")
-        if isinstance(remedy, Remedy):
-            advice = advise(remedy, self._place)
-            lines += [
-                f"  to do: {visible(advice.words)}",
-                *([f"    {advice.command}"] if advice.command else []),
-            ]
-        print("\n".join(lines), file=sys.stderr, flush=True)
-
-
 class Daemon:
     """One daemon, from its log to its endpoint. Entered, everything but the endpoint is there."""
 
@@ -88,7 +66,9 @@ class Daemon:
     def __enter__(self) -> Daemon:
         with ExitStack() as undo:
             _prepare_data_dir(Path(self._paths.data_dir))
-            log = undo.enter_context(_log_to(Path(self._paths.log_file), self._paths))
+            self._terminal = Terminal()
+            undo.callback(self._terminal.close)
+            log = undo.enter_context(_log_to(Path(self._paths.log_file), self._terminal, self._paths))
             guests = GuestLog(log)
             undo.callback(guests.close)
             self._config = ConfigSource(
@@ -124,11 +104,7 @@ class Daemon:
             async with anyio.create_task_group() as tasks:
                 await tasks.start(server.serve)
                 tasks.start_soon(self._load_tools)
-                print(
-                    f"zeroclaw daemon, process {os.getpid()}, serves {self._paths.endpoint}",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                self._terminal.say(f"zeroclaw daemon, process {os.getpid()}, serves {self._paths.endpoint}")
                 await anext(aiter(signals))
                 record(logger, logging.INFO, "the daemon ends", action="stop", category="daemon")
                 server.stop()
@@ -167,14 +143,14 @@ def _prepare_data_dir(path: Path) -> None:
 
 
 @contextmanager
-def _log_to(path: Path, paths: Paths) -> Generator[LogFile]:
-    """Everything the daemon logs, into its file; warnings on standard error as well."""
-    file = LogFile(path)
+def _log_to(path: Path, terminal: Terminal, paths: Paths) -> Generator[LogFile]:
+    """Everything the daemon logs, into its file; warnings on the terminal as well."""
+    file = LogFile(path, complain=terminal.say)
     place = Place(paths.config_dir, data_dir_named=paths.data_dir_named)
     root = logging.getLogger(_ROOT_LOGGER)
     handlers: list[logging.Handler] = [
         DaemonLogHandler(file, lambda remedy: asdict(advise(remedy, place))),
-        TerminalHandler(place),
+        TerminalHandler(terminal, place),
     ]
     root.setLevel(logging.INFO)
     root.propagate = False

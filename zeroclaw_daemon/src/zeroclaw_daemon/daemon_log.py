@@ -7,11 +7,12 @@ not fit is dropped and counted, and the count is logged.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
 import queue
-import sys
+import stat
 import threading
 import time
 import uuid
@@ -44,15 +45,23 @@ _SEVERITY_OF_LEVEL: Final = {
 }
 
 
+def _ignore(_complaint: str) -> None:
+    """Whom nobody listens to."""
+
+
 class LogFile:
     """An append-only file of JSON lines that sets itself aside when it is full. Safe to use from several threads.
 
-    :raises StorageError: at construction, when the file cannot be opened.
+    :param complain: told, once, of a disk that takes nothing.
+    :raises StorageError: at construction, when the file cannot be opened or is no regular file.
     """
 
-    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, path: Path, *, max_bytes: int = MAX_BYTES, complain: Callable[[str], None] = _ignore
+    ) -> None:
         self._path = path
         self._max_bytes = max_bytes
+        self._complain = complain
         self._lock = threading.Lock()
         self._failed = False
         try:
@@ -63,27 +72,46 @@ class LogFile:
         self._size = os.fstat(self._descriptor).st_size
 
     def write(self, record: Mapping[str, object]) -> None:
-        """Append one record. A disk that does not take it is reported once on standard error; nothing is raised."""
+        """Append one record. A disk that does not take it is complained of once; nothing is raised."""
         line = json.dumps(record, ensure_ascii=True, separators=(",", ":"), default=str).encode() + b"\n"
         with self._lock:
             try:
                 if self._size and self._size + len(line) > self._max_bytes:
                     self._set_aside()
-                self._size += os.write(self._descriptor, line)
+                self._append(line)
                 self._failed = False
             except OSError as error:
                 if not self._failed:
                     self._failed = True
-                    print(f"zeroclaw: the daemon log cannot be written: {error.strerror}", file=sys.stderr)
+                    self._complain(f"zeroclaw: the daemon log cannot be written: {error.strerror}")
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
             os.close(self._descriptor)
 
+    def _append(self, line: bytes) -> None:
+        """Write one line whole, or leave nothing of it: a disk that fills up takes the beginning of a line."""
+        written = os.write(self._descriptor, line)
+        if written < len(line):
+            os.ftruncate(self._descriptor, self._size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._size += written
+
     def _open(self) -> int:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.open(self._path, flags, FILE_MODE)
+        # Opening a pipe would wait for its reader, for ever.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(self._path, flags, FILE_MODE)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "not a regular file")
+            if status.st_uid == os.geteuid():
+                os.fchmod(descriptor, FILE_MODE)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
 
     def _set_aside(self) -> None:
         self._path.replace(self._path.with_name(self._path.name + ".1"))
