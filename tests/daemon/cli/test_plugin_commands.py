@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shlex
 import shutil
 import stat
@@ -440,3 +441,23 @@ def test_a_daemon_that_ends_gives_up_what_is_being_compiled(
         assert list(loading.result(timeout=60)) == []
     tools.close()
     assert [path for path in (tmp_path / "empty").iterdir() if path.stat().st_size > 1_000] == []
+
+
+def test_a_package_that_could_not_be_read_is_a_tool_again_when_it_can_be(home, zeroclaw, package) -> None:
+    zeroclaw("plugin", "install", str(package()))
+    home.configure(ON)
+    snapshot = load(home.config_file)
+    services = InstanceServices(config=EntryResolver(lambda: snapshot), log=MemoryLogSink())
+    tools = PluginTools(Paths.resolve(None, home.environment()), services)
+    [before] = tools.tools(snapshot)
+    manifest = home.plugins / "wat-echo" / "manifest.toml"
+    text = manifest.read_bytes()
+    manifest.write_bytes(text + b"\n")  # so that it is looked at again
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        assert tools.tools(snapshot) == ()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [tool.name for tool in tools.tools(snapshot)] == [before.name]
+    tools.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -468,3 +470,28 @@ def parsed_or_problems(data: bytes) -> tuple[Problem, ...]:
         return parse(data, Path("c.toml")).problems
     except ConfigFileInvalid as error:
         return error.problems
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+def test_what_is_no_regular_file_is_an_error_and_is_not_waited_for(
+    file: Path, make: Callable[[Path], None]
+) -> None:
+    make(file)
+    with pytest.raises(StorageError, match=r"regular file|is a directory"):
+        load(file)
+
+
+def test_a_source_tries_again_what_it_could_not_read_though_the_file_is_the_same(file: Path) -> None:
+    errors: list[ZeroclawError] = []
+    source = ConfigSource(write(file, "[gateway]\nport = 1\n"), {}, on_error=errors.append)
+    write(file, "[gateway]\nport = 2222\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        ports = [source.current().config.gateway.port for _ in range(3)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert ports == [1, 1, 1]
+    assert len(errors) == 1
+    assert source.current().config.gateway.port == 2222
+    assert source.error is None

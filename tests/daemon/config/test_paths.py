@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import pwd
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -152,3 +155,11 @@ def test_without_a_home_directory_the_error_says_what_to_set() -> None:
     with pytest.raises(UsageError, match="USERPROFILE"):
         Paths.resolve(None, {}, platform="win32", cwd="C:\\")
     assert Paths.resolve("C:\\c", {}, platform="win32", cwd="C:\\").config_dir == "C:\\c"
+
+
+@pytest.mark.req("RPC-230")
+def test_a_blank_home_directory_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    account = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    monkeypatch.setenv("HOME", "")
+    for home in ({}, {"HOME": ""}, {"HOME": " "}):
+        assert Paths.resolve(None, home, cwd="/").config_dir == str(account / ".zeroclaw")

@@ -1,7 +1,8 @@
 """The tools of installed plugins, loaded when they are wanted and kept while nothing changes.
 
 A tool set is built again when the configuration has another revision or the plugins directory other packages, so a plugin
-installed beside a running daemon is there at the next turn. A package that is unchanged is not loaded again.
+installed beside a running daemon is there at the next turn. A package that is unchanged is not loaded again. What
+could not be read is no tool, and is tried again at every turn.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.plugins import open_host, plugins_dir, signature_policy
 from zeroclaw_daemon.records import record
-from zeroclaw_host.errors import PluginUnavailable, ZeroclawError
+from zeroclaw_host.errors import PluginUnavailable, StorageError, ZeroclawError
 from zeroclaw_host.package.manifest import Capability
 from zeroclaw_host.package.signature import SignaturePolicy
 from zeroclaw_host.sandbox.limits import Limits
@@ -33,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 """Name, inode, size and time of last change of every manifest in the plugins directory."""
+
+_UNSETTLED: Final[Stamp] = (("", 0, 0, 0),)
+"""The stamp of no directory: what was built under it is built again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class _Built:
     loaded: dict[tuple[str, bytes, str | None], Tool] = field(
         default_factory=dict[tuple[str, bytes, str | None], Tool]
     )
+    told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """What was left out and why, so that it is said once."""
 
 
 class PluginTools:
@@ -98,7 +104,7 @@ class PluginTools:
     def names(self) -> tuple[str, ...]:
         """The names of the tools loaded last."""
         built = self._built
-        return tuple(tool.name for tool in built.tools) if built is not None else ()
+        return tuple(dict.fromkeys(tool.name for tool in built.tools)) if built is not None else ()
 
     def stop(self) -> None:
         """Give up what is being compiled, and load nothing more."""
@@ -129,13 +135,22 @@ class PluginTools:
             self._host = open_host(snapshot, self._paths, services=self._services)
             self._hosts.append(self._host)
         built = _Built(settings, stamp, ())
+        told = old.told if old is not None else set[tuple[str, str]]()
         try:
             found = self._host.discover()
         except ZeroclawError as error:
-            _report("the plugins directory cannot be read", error, str(settings.directory))
-            return built
+            if (entry := (str(settings.directory), error.message)) not in told:
+                _report("the plugins directory cannot be read", error, entry[0])
+            loaded = old.loaded if old is not None else built.loaded
+            return replace(built, stamp=_UNSETTLED, loaded=loaded, told={entry})
         for rejected in found.rejected:
-            _report("a package was left out", rejected.error, rejected.name or rejected.directory.name)
+            name = rejected.name or rejected.directory.name
+            if (entry := (name, rejected.error.message)) not in told:
+                _report("a package was left out", rejected.error, name)
+            built.told.add(entry)
+            if isinstance(rejected.error, StorageError):
+                # It could not be read, for a reason that may have passed at the next turn, as a lack of descriptors does.
+                built.stamp = _UNSETTLED
         tools = [package for package in found.packages if Capability.TOOL in package.manifest.capabilities]
         for package in tools[settings.ceiling :]:
             record(

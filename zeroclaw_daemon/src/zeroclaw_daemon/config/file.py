@@ -6,7 +6,10 @@ starts from the file as it is, changes it in place (comments and order stay), va
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -76,7 +79,13 @@ def read_bytes(path: Path) -> bytes | None:
     :raises StorageError: it cannot be read.
     """
     try:
-        with path.open("rb") as stream:
+        # A pipe in the file's place would otherwise make every reader wait for a writer, for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb") as stream:  # noqa: PTH123 — a descriptor, not a path
+            kind = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(kind):
+                number = errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL
+                raise OSError(number, os.strerror(number) if stat.S_ISDIR(kind) else "not a regular file")
             raw = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None

@@ -171,8 +171,8 @@ class _Resolution:
         home = self._env.get(name, "").strip()
         if home:
             return str(self._flavour.normpath(self._flavour.join(self._cwd, home)))
-        from_account = os.path.expanduser("~") if self._platform == sys.platform else "~"  # noqa: PTH111
-        if from_account.startswith("~"):
+        from_account = _home_of_account() if self._platform == sys.platform else None
+        if from_account is None:
             raise UsageError(f"there is no home directory: set {name}, or pass --config-dir")
         return from_account
 
@@ -185,3 +185,13 @@ class _Resolution:
             winner = "--config-dir" if flag else CONFIG_DIR_VARIABLE
             notices.append(f"{DATA_DIR_VARIABLE} is not used: {winner} wins over it")
         return tuple(notices)
+
+
+def _home_of_account() -> str | None:
+    """What the system says is this user's home; the environment has no part in it, for it may say that there is none."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except (ImportError, KeyError):
+        return None

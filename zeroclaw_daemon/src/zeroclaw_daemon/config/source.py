@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from zeroclaw_daemon.config.file import Snapshot, load
-from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.errors import StorageError, ZeroclawError
 
 Stamp = tuple[int, int, int, int] | None
 """Device, inode, size and time of last change of a file; None while there is none."""
@@ -27,7 +27,8 @@ class ConfigSource:
     """Reads the file again when it is another file than before (D-17). Safe to use from several threads.
 
     A file that cannot be read, or breaks a rule outside ``[plugins]``, leaves the last good snapshot in force;
-    :attr:`error` says so until the file is good again.
+    :attr:`error` says so until the file is good again. One that could not be read is tried again at every use, since the
+    reason need not lie in the file: a process that has no descriptor left now may have one in a moment.
 
     :param on_error: told once of each change of the file that is not usable.
     :param on_change: told of each new snapshot.
@@ -66,17 +67,19 @@ class ConfigSource:
         """The snapshot in force, after a look at the file."""
         with self._lock:
             stamp = _stamp(self._path)
-            if stamp != self._stamp:
+            if stamp != self._stamp or isinstance(self._error, StorageError):
+                self._reload(changed=stamp != self._stamp)
                 self._stamp = stamp
-                self._reload()
             return self._snapshot
 
-    def _reload(self) -> None:
+    def _reload(self, *, changed: bool) -> None:
         try:
             snapshot = load(self._path, self._env)
         except ZeroclawError as error:
+            known = not changed and self._error is not None and error.message == self._error.message
             self._error = error
-            self._on_error(error)
+            if not known:
+                self._on_error(error)
             return
         self._error = None
         if snapshot.revision != self._snapshot.revision:

@@ -103,19 +103,22 @@ class Server:
         self._accepting.cancel()
 
     async def _accept(self, tasks: anyio.abc.TaskGroup) -> None:
+        failing = False
         while True:
             try:
                 transport = await self._listener.accept()
             except AcceptFailed as error:
-                record(
-                    logger,
-                    logging.WARNING,
-                    "a connection could not be accepted",
-                    action="accept_failed",
-                    cause=str(error),
-                )
+                if (
+                    not failing
+                ):  # It is tried many times a second, so only the first of a row of failures is told.
+                    record(
+                        logger, logging.WARNING, "connections cannot be accepted; it is tried again and again",
+                        action="accept_failed", cause=str(error),
+                    )  # fmt: skip
+                failing = True
                 await self._clock.sleep(self._limits.accept_pause_seconds)
                 continue
+            failing = False
             if len(self._connections) < self._limits.max_connections:
                 self._refusing = False
                 tasks.start_soon(self._serve_connection, self._admit(transport))
