@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,15 @@ Frame = dict[str, Any]
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@lru_cache
+def documented_errors() -> frozenset[tuple[str, str]]:
+    """Every (code, reason) of the table that users read (RPC-237)."""
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "errors.md").read_text()
+    return frozenset(
+        (code, word) for word, code in re.findall(r"^\| `(\w+)` \|.*?\| (-\d+) \|", page, re.MULTILINE)
+    )
 
 
 class Wire:
@@ -91,6 +102,7 @@ class Wire:
         assert isinstance(error["message"], str)
         assert error["data"]["reason"].replace("_", "").isalnum()
         assert error["data"]["reason"].islower()
+        assert (str(error["code"]), error["data"]["reason"]) in documented_errors()
 
     async def rest(self) -> list[Frame]:
         """Every frame until the end of the stream."""

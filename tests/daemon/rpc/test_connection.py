@@ -467,3 +467,34 @@ async def wait_for(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(20):
         while not holds():
             await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.req("RPC-032", "PAINS-23")
+async def test_a_client_that_goes_is_missed_though_nothing_more_is_read(wire_over: WireOver) -> None:
+    limits = ConnectionLimits(initialize_seconds=None, inbound_requests=2)
+    async with connection(wire_over, limits=limits) as (wire, served, handler):
+        gone = anyio.Event()
+        with served.at_hang_up(gone.set):
+            for number in range(9):  # the first is being served, two wait, and the next ones stop the reading
+                await wire.send({"jsonrpc": "2.0", "method": "slow", "id": number})
+            await anyio.wait_all_tasks_blocked()
+            assert not gone.is_set()
+            wire.close()
+            with anyio.fail_after(30):
+                await gone.wait()
+        handler.gate.set()
+
+
+async def test_one_client_cannot_fill_the_log_with_its_faults(
+    wire_over: WireOver, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connection(wire_over) as (wire, _, _handler):
+        for _ in range(20):
+            await wire.send(
+                *[b"{"] * 5, b'{"jsonrpc":"2.0","id":1,"result":1}', b'{"jsonrpc":"1.0","result":1}'
+            )
+            for _ in range(5):
+                await wire.receive()
+    faults = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(faults) == 20
+    assert "further ones of this connection are not recorded" in faults[-1].getMessage()

@@ -478,3 +478,23 @@ async def test_a_session_left_alone_for_a_week_goes_on(serving: Serving) -> None
         assert [getattr(message, "text", None) for message in provider.requests[1].messages] == [
             "first", "one", "second",
         ]  # fmt: skip
+
+
+@pytest.mark.req("RPC-242", "PAINS-22")
+async def test_a_cancel_sent_right_behind_a_prompt_finds_it(serving: Serving) -> None:
+    async with serving(provider=ScriptedProvider([Pause()])) as daemon, daemon.connect() as wire:
+        session = await wire.new_session()
+        prompt = {
+            "jsonrpc": "2.0",
+            "method": "session/prompt",
+            "params": {"sessionId": session, "prompt": "hi"},
+        }
+        cancel = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}
+        state = {"jsonrpc": "2.0", "method": "session/state", "params": {"sessionId": session}}
+        await wire.send({**prompt, "id": "p"}, {**state, "id": "s"}, {**cancel, "id": "c"})
+        frames = [await wire.receive() for _ in range(4)]
+        answers = {frame["id"]: frame.get("result") for frame in frames if "id" in frame}
+        assert answers["s"]["state"] == "running"
+        assert answers["s"]["turnId"]
+        assert answers["c"] == {"sessionId": session, "cancelled": True}
+        assert answers["p"] == {"sessionId": session, "stopReason": "cancelled", "content": ""}

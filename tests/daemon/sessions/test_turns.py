@@ -15,7 +15,7 @@ from zeroclaw_daemon.agent.providers.base import ModelRequest, TextDelta
 from zeroclaw_daemon.agent.providers.scripted import Line, Pause, ScriptedProvider
 from zeroclaw_daemon.agent.turn import INTERRUPTED
 from zeroclaw_daemon.clock import ManualClock
-from zeroclaw_daemon.sessions.errors import SessionBusy, SessionNotFound, TurnFailed
+from zeroclaw_daemon.sessions.errors import NoActiveTurn, SessionBusy, SessionNotFound, TurnFailed
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
 from zeroclaw_daemon.sessions.opening import Opening, SessionOpener
 from zeroclaw_daemon.sessions.ticket import Cause, Outcome, SessionEvent, TurnEnded
@@ -33,8 +33,8 @@ def anyio_backend() -> str:
 class Journal:
     """A journal that keeps a log, and fails where it is told to."""
 
-    def __init__(self, log: list[object], fails_at: str = "") -> None:
-        self.log, self.fails_at = log, fails_at
+    def __init__(self, log: list[object], fails_at: str = "", failure: Exception | None = None) -> None:
+        self.log, self.fails_at, self.failure = log, fails_at, failure or StorageError("the disk is full")
 
     async def begin(self, session: LiveSession, turn_id: str, prompt: str) -> None:
         self._write("begin", prompt)
@@ -47,21 +47,21 @@ class Journal:
 
     def _write(self, what: str, content: object) -> None:
         if what == self.fails_at:
-            raise StorageError("the disk is full")
+            raise self.failure
         self.log.append((what, content))
 
 
 class House:
     """A runner, one session, and what happened in order."""
 
-    def __init__(self, *scripts: list[Line], fails_at: str = "") -> None:
+    def __init__(self, *scripts: list[Line], fails_at: str = "", failure: Exception | None = None) -> None:
         self.log: list[object] = []
         self.clock = ManualClock()
         self.provider = ScriptedProvider(*scripts)
         self.agents = FixedAgents(Agent("a", self.provider, "m"), Agent("b", self.provider, "m"))
         self.sessions = LiveSessions()
         self.opener = SessionOpener(self.sessions, self.agents, clock=self.clock)
-        journal = Journal(self.log, fails_at)
+        journal = Journal(self.log, fails_at, failure)
         self.runner = TurnRunner(self.sessions, self.agents, journal=journal, clock=self.clock)
 
     async def sink(self, event: SessionEvent) -> None:
@@ -253,3 +253,53 @@ async def test_a_turn_can_be_cancelled_while_its_agent_is_still_being_made() -> 
         house.runner.cancel("s")
         assert await ticket.ended() == TurnEnded(Outcome.CANCELLED, "", "client_rpc")
         assert session.history == [UserMessage("hi"), AssistantMessage(INTERRUPTED)]
+
+
+@pytest.mark.req("RPC-242", "PAINS-22")
+@pytest.mark.parametrize("way", ["cancel", "close"])
+async def test_a_prompt_that_has_not_begun_yet_can_be_cancelled(way: str) -> None:
+    house = House([TextDelta("never")])
+    async with house.open() as session:
+        ticket = house.runner.start("s", "hi", house.sink)
+        assert session.busy
+        if way == "cancel":
+            house.runner.cancel("s")
+            reason = "client_rpc"
+        else:
+            await house.runner.close("s")
+            reason = "session_removed"
+        ended = await ticket.ended()
+        assert ended == TurnEnded(Outcome.CANCELLED, "", reason)
+        assert house.log == [("told", ended)]
+        assert not house.provider.requests
+        assert not session.busy
+
+
+async def test_a_cancel_between_two_prompts_never_hits_the_second() -> None:
+    house = House([TextDelta("one")], [TextDelta("two")])
+    telling, go_on = anyio.Event(), anyio.Event()
+
+    async def slow_sink(event: SessionEvent) -> None:
+        if isinstance(event, TurnEnded):
+            telling.set()
+            await go_on.wait()
+
+    async with house.open():
+        first = house.runner.start("s", "1", slow_sink)
+        second = house.runner.start("s", "2", house.sink)
+        await telling.wait()
+        with pytest.raises(NoActiveTurn):
+            house.runner.cancel("s")
+        go_on.set()
+        assert (await first.ended()).content == "one"
+        assert (await second.ended()).content == "two"
+
+
+@pytest.mark.parametrize("fails_at", ["begin", "record", "commit"])
+async def test_a_store_that_breaks_its_promise_fails_its_turn_alone(fails_at: str) -> None:
+    house = House([TextDelta("x")], fails_at=fails_at, failure=KeyError("secret"))
+    async with house.open() as session:
+        with pytest.raises(TurnFailed, match="KeyError") as caught:
+            await house.runner.start("s", "hi", house.sink).ended()
+        assert "secret" not in caught.value.message
+        assert not session.busy

@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import Final, Protocol
 
 import anyio
+import anyio.lowlevel
 
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.records import record
@@ -49,6 +50,8 @@ from zeroclaw_host.errors import ZeroclawError
 
 _WRITE_BATCH_BYTES: Final = 64 * 1024
 """Small frames that wait together are written together, up to about this much."""
+
+_MAX_FAULTS_LOGGED: Final = 20
 
 _INTERNAL_FAULT: Final = ErrorObject(
     INTERNAL, "the daemon failed at this call; its log says more", {"reason": "internal"}
@@ -112,6 +115,7 @@ class Connection:
         self._all_answered = anyio.Event()
         self._asked: dict[str, _Asked] = {}
         self._next_id = 0
+        self._faults = 0
         self._frame_left = self._limits.frame_seconds
 
     @property
@@ -202,7 +206,6 @@ class Connection:
 
     async def _converse(self) -> ZeroclawError | None:
         """Read and answer until the peer hangs up; the error to end with, if there is one."""
-        ending: ZeroclawError | None = None
         async with anyio.create_task_group() as calls:
             calls.start_soon(self._serve_in_order)
             ending = await self._read()
@@ -228,9 +231,7 @@ class Connection:
             return
         with self._handshake:
             await self._clock.sleep(self._limits.initialize_seconds)
-            record(
-                logger, logging.WARNING, "a client did not initialize in time", action="initialize_timeout"
-            )
+            record(logger, logging.WARNING, "no initialize came in time", action="initialize_timeout")
             self.abort()
 
     def _hang_up(self) -> None:
@@ -281,24 +282,41 @@ class Connection:
             case Request() if not envelope.wants_reply and self._handler.observe(envelope):
                 pass
             case Request():
-                await self._inbox.put(envelope)
+                await self._queue(envelope)
             case Rejected():
-                record(
-                    logger, logging.WARNING, "a malformed frame", action=envelope.error.code, length=len(line)
-                )
-                await self._inbox.put(envelope)
+                self._blame("a malformed frame", envelope.error.code, len(line))
+                await self._queue(envelope)
             case Response():
                 self._resolve(envelope, len(line))
             case Dropped():
-                record(
-                    logger, logging.WARNING, "a malformed response", action="response_dropped",
-                    fault=envelope.fault, length=len(line),
-                )  # fmt: skip
+                self._blame("a malformed response", "response_dropped", len(line), fault=envelope.fault)
+
+    async def _queue(self, item: Request | Rejected) -> None:
+        """Queue what is to be answered. While there is no room nothing is read, so whether the peer goes is watched here."""
+        if self._inbox.put_nowait(item):
+            return
+
+        async def watch() -> None:
+            await self._transport.abandoned()
+            self.disconnect()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            await self._inbox.put(item)
+            tasks.cancel_scope.cancel()
+
+    def _blame(self, message: str, action: str, length: int, **facts: str) -> None:
+        """Warn of what the peer sent, unless it was warned of often enough: one peer must not fill the log."""
+        self._faults += 1
+        if self._faults == _MAX_FAULTS_LOGGED:
+            message = f"{message}; further ones of this connection are not recorded"
+        if self._faults <= _MAX_FAULTS_LOGGED:
+            record(logger, logging.WARNING, message, action=action, length=length, **facts)
 
     def _resolve(self, response: Response, length: int) -> None:
         asked = self._asked.get(response.id) if isinstance(response.id, str) else None
         if asked is None or asked.response is not None:
-            record(logger, logging.WARNING, "a response to nothing", action="response_unknown", length=length)
+            self._blame("a response to nothing", "response_unknown", length)
             return
         asked.response = response
         asked.answered.set()
@@ -310,6 +328,8 @@ class Connection:
             async for item in self._inbox:
                 if isinstance(item, Request) and self._handler.runs_beside(item.method):
                     beside.start_soon(self._answer, item)
+                    # It begins before what came after it: a cancel must find the prompt that it follows.
+                    await anyio.lowlevel.checkpoint()
                 else:
                     await self._answer(item)
         self._all_answered.set()

@@ -31,13 +31,22 @@ class Mailbox(Generic[T]):
         self._getter: anyio.Event | None = None
         self._closed = False
 
+    def put_nowait(self, item: T) -> bool:
+        """Put an item in, if there is room for it and nobody waits for that room.
+
+        :raises MailboxClosed: there would be room, but it is closed.
+        """
+        if self._putters or len(self._items) >= self._capacity:
+            return False
+        self._add(item)
+        return True
+
     async def put(self, item: T) -> None:
         """Put an item in; waits while it is full.
 
         :raises MailboxClosed: it is closed, or was while this waited.
         """
-        if not self._putters and len(self._items) < self._capacity:
-            self._add(item)
+        if self.put_nowait(item):
             return
         mine = anyio.Event()
         self._putters.append(mine)

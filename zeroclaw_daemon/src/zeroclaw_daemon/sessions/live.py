@@ -28,7 +28,8 @@ class LiveSession:
     another object.
 
     ``client_id`` is the client it answers to, ``owner`` the principal that made it, None where that is the shared
-    operator. ``closing`` is set once it takes no more turns.
+    operator. ``prompts`` are those that run or wait, in the order they came; ``running`` is the one whose turn it is, from
+    its begin on. ``closing`` is set once it takes no more turns.
     """
 
     id: str
@@ -40,13 +41,14 @@ class LiveSession:
     owner: str | None = None
     surface: str | None = None
     history: list[Message] = field(default_factory=list[Message])
+    prompts: list[Ticket] = field(default_factory=list[Ticket])
     running: Ticket | None = None
     closing: bool = False
 
     @property
     def busy(self) -> bool:
         """Whether a turn runs or waits."""
-        return self.permit.pending > 0
+        return bool(self.prompts) or self.permit.pending > 0
 
 
 class LiveSessions:

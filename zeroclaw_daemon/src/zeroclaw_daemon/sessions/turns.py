@@ -7,7 +7,7 @@ announced as over once, in one shape for every outcome, after its last event and
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -63,21 +63,26 @@ class TurnRunner:
             self._tasks.cancel_scope.cancel()
 
     def start(self, session_id: str, prompt: str, sink: Sink) -> Ticket:
-        """Queue a prompt; its end, a failed one too, goes to the sink and then to :meth:`Ticket.ended`."""
+        """Queue a prompt; its end, a failed one too, goes to the sink and then to :meth:`Ticket.ended`. From now on the
+        session is busy and the prompt can be cancelled.
+        """
         ticket = Ticket()
-        self._group.start_soon(self._take, ticket, session_id, prompt, sink)
+        session = self._sessions.find(session_id)
+        if session is not None:
+            session.prompts.append(ticket)
+        self._group.start_soon(self._take, ticket, session, prompt, sink)
         return ticket
 
     def cancel(self, session_id: str) -> None:
-        """Cancel the running turn of a session, and only that one (RPC-242).
+        """Cancel the turn of a session that runs or is about to, and only that one (RPC-242).
 
         :raises SessionNotFound: no such session is live.
         :raises NoActiveTurn: nothing runs.
         """
-        running = self._sessions.get(session_id).running
-        if running is None or running.idle.is_set():
+        prompts = self._sessions.get(session_id).prompts
+        if not prompts or prompts[0].idle.is_set():
             raise NoActiveTurn
-        running.cancel(Cause.CLIENT)
+        prompts[0].cancel(Cause.CLIENT)
 
     async def close(self, session_id: str) -> None:
         """End a session: its running turn is cancelled, its waiting ones find it gone.
@@ -88,8 +93,8 @@ class TurnRunner:
         session = self._sessions.get(session_id)
         session.closing = True
         try:
-            if session.running is not None:
-                session.running.cancel(Cause.SESSION_CLOSED)
+            if session.prompts:
+                session.prompts[0].cancel(Cause.SESSION_CLOSED)
             async with session.permit.held():
                 self._sessions.remove(session)
         finally:
@@ -101,10 +106,11 @@ class TurnRunner:
             raise RuntimeError("turns were started before the runner runs")
         return self._tasks
 
-    async def _take(self, ticket: Ticket, session_id: str, prompt: str, sink: Sink) -> None:
+    async def _take(self, ticket: Ticket, session: LiveSession | None, prompt: str, sink: Sink) -> None:
         error: ZeroclawError | None = None
         try:
-            session = self._sessions.get(session_id)
+            if session is None:
+                raise SessionNotFound
             async with self._admitted(ticket, session):
                 ended, error = await self._run(ticket, session, prompt, sink)
                 await sink(ended)
@@ -112,23 +118,31 @@ class TurnRunner:
             error = refusal
             ended = TurnEnded(Outcome.FAILED, refusal.message, refusal.code)
             await sink(ended)
+        finally:
+            if session is not None:
+                session.prompts.remove(ticket)
         ticket.settle(ended, error)
 
     @asynccontextmanager
     async def _admitted(self, ticket: Ticket, session: LiveSession) -> AsyncGenerator[None]:
-        """Hold the session's permit, if the session still takes turns when it is this turn's turn."""
+        """Hold the session's permit, if the session still takes turns when it is this turn's turn. One that was cancelled
+        before needs no permit, because it does nothing.
+        """
         async with AsyncExitStack() as stack:
             with ticket.queueing:
                 await stack.enter_async_context(session.permit.held())
-            if ticket.cause is not None:
+            if ticket.cause is Cause.CONNECTION_CLOSED:
                 raise SessionBusy("the caller left while the prompt was waiting")
-            if session.closing or not self._sessions.is_live(session):
+            if ticket.cause is None and (session.closing or not self._sessions.is_live(session)):
                 raise SessionNotFound
             yield
 
     async def _run(
         self, ticket: Ticket, session: LiveSession, prompt: str, sink: Sink
     ) -> tuple[TurnEnded, ZeroclawError | None]:
+        if ticket.cause is not None:
+            return TurnEnded(Outcome.CANCELLED, "", ticket.cause.value), None
+
         async def emit(event: TurnEvent) -> None:
             if session.running is ticket:
                 await self._journal.record(session, ticket.turn_id, event)
@@ -148,19 +162,27 @@ class TurnRunner:
             session.running = None
 
     async def _work(self, work: _Work, session: LiveSession, prompt: str) -> None:
+        async def steps() -> None:
+            await self._journal.begin(session, work.ticket.turn_id, prompt)
+            agent = await self._agents.agent(session.agent_alias)
+            work.answer = await work.turn.run(agent)
+
+        with work.ticket.working:
+            work.failure = await self._failure_of(session, steps())
+        work.ticket.idle.set()
+        work.ticket.stirred.set()
+
+    async def _failure_of(self, session: LiveSession, step: Awaitable[None]) -> ZeroclawError | None:
+        """Why a step of a turn did not succeed, or None where it did."""
         try:
-            with work.ticket.working:
-                await self._journal.begin(session, work.ticket.turn_id, prompt)
-                agent = await self._agents.agent(session.agent_alias)
-                work.answer = await work.turn.run(agent)
+            await step
         except ZeroclawError as error:
-            work.failure = error
+            return error
         except Exception as error:
             # A provider or store that breaks its promise fails this turn and nothing else.
             logger.exception("a turn of session %s failed unexpectedly", session.id)
-            work.failure = TurnFailed(f"the turn failed unexpectedly ({type(error).__name__})")
-        work.ticket.idle.set()
-        work.ticket.stirred.set()
+            return TurnFailed(f"the turn failed unexpectedly ({type(error).__name__})")
+        return None
 
     async def _conclude(self, work: _Work, session: LiveSession) -> tuple[TurnEnded, ZeroclawError | None]:
         """How the turn ended, with the conversation brought up to date."""
@@ -173,10 +195,9 @@ class TurnRunner:
             self._sessions.remove(session)
             return TurnEnded(Outcome.CANCELLED, turn.text, _word(ticket.cause)), None
         messages = turn.messages if work.answer is not None else turn.broken_off()
-        try:
-            await self._journal.commit(session, ticket.turn_id, messages)
-        except ZeroclawError as error:
-            return _failed(error)
+        unwritten = await self._failure_of(session, self._journal.commit(session, ticket.turn_id, messages))
+        if unwritten is not None:
+            return _failed(unwritten)
         session.history.extend(messages)
         if work.answer is not None:
             return TurnEnded(Outcome.COMPLETED, work.answer), None

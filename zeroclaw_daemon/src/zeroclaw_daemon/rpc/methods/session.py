@@ -174,12 +174,12 @@ class SessionMethods:
 
 
 def _state(session: LiveSession) -> StateResult:
-    running = session.running
+    first = session.prompts[0] if session.prompts else None
     return StateResult(
         session_id=session.id,
         state="running" if session.busy else "idle",
-        turn_id=running.turn_id if running is not None else None,
-        turn_started_at=running.began.isoformat() if running is not None else None,
+        turn_id=first.turn_id if first is not None else None,
+        turn_started_at=first.began.isoformat() if first is not None else None,
     )
 
 
