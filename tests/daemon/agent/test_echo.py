@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import anyio
 import pytest
 from hypothesis import given
@@ -118,3 +120,28 @@ async def test_twice_is_one_thing_and_then_another() -> None:
     assert text(await say(prompt, first, second)) == "B"
     assert text(await say("/twice /tool a {} ;; the end", first)) == "the end"
     assert text(await say("/twice one ;; /twice /model ;; three")) == "oneecho-1three"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "/twice a" + " " * 200_000 + "b",
+        "/twice " + " " * 200_000 + "b",
+        "/twice a ;; " * 50_000,
+        "/twice ;;" * 50_000,
+    ],
+    ids=["no separator", "no first part", "many parts", "many empty parts"],
+)
+async def test_a_long_prompt_takes_no_longer_than_it_is_long(prompt: str) -> None:
+    began = time.monotonic()
+    await say(prompt)
+    # Reading a prompt again and again from its middle takes minutes for these; reading it once takes milliseconds.
+    assert time.monotonic() - began < 10
+
+
+async def test_a_tool_result_of_blanks_comes_back_quickly() -> None:
+    blanks = " " * 200_000
+    began = time.monotonic()
+    events = await say("/tool t {}", ToolMessage("tc_1", "t", blanks, True))
+    assert text(events) == blanks
+    assert time.monotonic() - began < 10

@@ -31,7 +31,10 @@ from zeroclaw_daemon.agent.providers.base import (
 from zeroclaw_daemon.clock import Clock, SystemClock
 
 _WORD: Final = re.compile(r"\s*\S+\s*")
-_TWICE: Final = re.compile(r"/twice\s+(.*?)\s*;;\s*(.*)", re.DOTALL)
+_TWICE: Final = "/twice"
+_SEPARATOR: Final = ";;"
+_MAX_PARTS: Final = 100
+"""Parts of one prompt; what would be a further one belongs to the last."""
 _TOOL: Final = re.compile(r"/tool\s+(\S+)(?:\s+(.*))?", re.DOTALL)
 _COUNTED: Final = re.compile(r"/(chunks|slow)\s+(\d{1,9})\s(.*)", re.DOTALL)
 _TEXTUAL: Final = re.compile(r"/(think|fail)\s+(.*)", re.DOTALL)
@@ -89,12 +92,22 @@ def _current(messages: Sequence[Message]) -> tuple[str, list[ToolMessage]]:
 
 
 def _directives(prompt: str) -> list[str]:
-    """The prompt's parts, in order: one, unless it says ``/twice``."""
+    """The prompt's parts, in order: one, unless it says ``/twice``. Takes time in proportion to the prompt's length, which
+    is up to whoever writes it.
+    """
     parts: list[str] = []
-    while twice := _TWICE.fullmatch(prompt.strip()):
-        parts.append(twice[1])
-        prompt = twice[2]
-    return [*parts, prompt.strip() if prompt.lstrip().startswith("/") else prompt]
+    pieces = prompt.split(_SEPARATOR, _MAX_PARTS)
+    while len(pieces) > 1 and (first := _of_twice(pieces[0])) is not None:
+        parts.append(first)
+        pieces = pieces[1:]
+    rest = _SEPARATOR.join(pieces)
+    return [*parts, rest.strip() if parts or rest.lstrip().startswith("/") else rest]
+
+
+def _of_twice(piece: str) -> str | None:
+    """The A of ``/twice A``, or None where it is something else."""
+    word, rest = piece.lstrip()[: len(_TWICE)], piece.lstrip()[len(_TWICE) :]
+    return rest.strip() if word == _TWICE and rest[:1].isspace() else None
 
 
 def _after_calls(directives: list[str], calls: int) -> list[str]:
@@ -108,7 +121,9 @@ def _after_calls(directives: list[str], calls: int) -> list[str]:
 
 def _words(text: str) -> list[str]:
     """The text cut after each word; joined, the pieces are the text."""
-    return _WORD.findall(text) or ([text] if text else [])
+    if not text or text.isspace():
+        return [text] if text else []
+    return _WORD.findall(text)
 
 
 def _pieces(text: str, number: int) -> list[str]:
