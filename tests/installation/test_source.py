@@ -68,8 +68,9 @@ def test_a_directory_its_manifest_and_an_archive_are_all_packages(tmp_path: Path
 
 
 def test_a_path_that_does_not_exist_or_is_no_file_is_one_storage_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="no such file"):
+    with pytest.raises(StorageError, match="no such file") as caught:
         LocalSource(tmp_path / "none").open()
+    assert caught.value.remedy is None  # an empty directory of that name would be no package
     with pytest.raises(StorageError, match="neither a directory nor a file"):
         LocalSource(Path("/dev/null")).open()
 

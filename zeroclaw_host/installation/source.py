@@ -38,7 +38,7 @@ class LocalSource:
             if stat.S_ISREG(status.st_mode):
                 return ArchiveReader(_read_archive(self.path), origin=str(self.path))
         except OSError as error:
-            raise storage_error(error, str(self.path), "read the package") from error
+            raise _unreadable(self.path, error) from error
         except ValueError as error:  # such as a NUL in it
             raise StorageError(
                 f"{str(self.path)!r} is no path", details={"path": str(self.path), "errno": errno.EINVAL}
@@ -84,6 +84,12 @@ def _expanded(text: str, home: Path | None) -> Path:
     if text == "~" or text.startswith("~/"):
         return (home or Path.home()) / text[2:]
     return Path(text)
+
+
+def _unreadable(path: Path, error: OSError) -> StorageError:
+    """There is nothing to advise: where no package is, a directory made for it would hold none."""
+    found = storage_error(error, str(path), "read the package")
+    return StorageError(found.message, details=found.details)
 
 
 def _read_archive(path: Path) -> bytes:

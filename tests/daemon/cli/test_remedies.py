@@ -171,5 +171,22 @@ def test_json_never_holds_what_a_terminal_obeys_and_says_the_same(text: str) -> 
     assert json.loads(shown) == {text: [text]}
 
 
+def test_a_cause_that_was_said_already_is_not_said_again() -> None:
+    inner, outer = (
+        ConnectionError("[Errno 111] Connection refused"),
+        OSError("[Errno 111] Connection refused"),
+    )
+    outer.__cause__ = inner
+    error = StorageError("it cannot be reached")
+    error.__cause__ = outer
+    assert error_lines(error, PLACE) == [
+        "error: it cannot be reached",
+        "  because: [Errno 111] Connection refused",
+    ]
+    error = StorageError("cannot read the package: no such file or directory (x)")
+    error.__cause__ = FileNotFoundError(2, "No such file or directory", "x")
+    assert error_lines(error, PLACE) == ["error: cannot read the package: no such file or directory (x)"]
+
+
 def test_json_keeps_letters_of_every_language() -> None:
     assert json_text(["é 日本"]) == '["é 日本"]'

@@ -5,9 +5,10 @@ Everything that comes from a package, a registry, a model or a file is made visi
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zeroclaw_daemon.cli.remedies import Advice, Place, advise
 from zeroclaw_daemon.cli.text import json_text, visible, visible_lines
@@ -57,11 +58,20 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     console().print(drawn)
 
 
+_OF_THE_SYSTEM: Final = re.compile(r"^\[Errno \d+\] |: '[^']*'$")
+"""What surrounds the operating system's own words in Python's errors."""
+
+
 def error_lines(error: ZeroclawError, place: Place | None) -> list[str]:
     """What happened, why, and what to do."""
     # Indented further than anything of ours, so that no text of others passes for a remedy.
     lines = [_indented("error: ", error.message)]
-    lines += [_indented("  because: ", cause) for cause in error.causes()]
+    said = error.message.lower()
+    for cause in error.causes():
+        # Each layer passes on what the system said; a person needs to read it once.
+        if _OF_THE_SYSTEM.sub("", cause).lower() not in said:
+            lines.append(_indented("  because: ", cause))
+            said += f"\n{cause.lower()}"
     advice = _advice(error, place)
     if advice is not None:
         lines.append(f"  to do: {visible(advice.words)}")

@@ -104,7 +104,7 @@ def _update_plugin(arguments: Arguments, place: Place) -> Advice:
 
 def _name_registry(arguments: Arguments, place: Place) -> Advice:
     return Advice(
-        "Name a registry: pass --registry, or set ZEROCLAW_PLUGIN_REGISTRY_URL, or keep it in the configuration; "
+        "Say which registry to use: pass --registry, or set ZEROCLAW_PLUGIN_REGISTRY_URL, or keep it in the configuration; "
         "the command asks for it.",
         place.command("config set", "plugins.registry_url"),
     )
