@@ -44,7 +44,7 @@ from zeroclaw_daemon.rpc.errors import (
 from zeroclaw_daemon.rpc.framing import READ_BYTES, LineBuffer
 from zeroclaw_daemon.rpc.limits import ConnectionLimits
 from zeroclaw_daemon.rpc.mailbox import Mailbox, MailboxClosed
-from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed
+from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed, linger
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import ZeroclawError
 
@@ -206,6 +206,7 @@ class Connection:
 
     async def _converse(self) -> ZeroclawError | None:
         """Read and answer until the peer hangs up; the error to end with, if there is one."""
+        ending: ZeroclawError | None = None
         async with anyio.create_task_group() as calls:
             calls.start_soon(self._serve_in_order)
             ending = await self._read()
@@ -393,14 +394,3 @@ class Connection:
                     peer=self.peer.label,
                 )
                 raise TransportClosed
-
-
-async def linger(transport: Transport, clock: Clock, seconds: float) -> None:
-    """End the stream and keep the socket until the peer closes it, but not for longer than this.
-
-    A socket that is closed while bytes of the peer are unread becomes a reset at the other end, which could overtake what
-    was written last.
-    """
-    transport.end()
-    with clock.move_on_after(seconds):
-        await transport.abandoned()

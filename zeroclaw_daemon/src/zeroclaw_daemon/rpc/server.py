@@ -14,7 +14,7 @@ from zeroclaw_daemon.authority.principal import Authority
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.caller import Caller
-from zeroclaw_daemon.rpc.connection import Connection, linger
+from zeroclaw_daemon.rpc.connection import Connection
 from zeroclaw_daemon.rpc.dispatch import CallerHandler, Dispatcher
 from zeroclaw_daemon.rpc.envelope import error_line
 from zeroclaw_daemon.rpc.errors import ConnectionLimit, error_object
@@ -22,7 +22,7 @@ from zeroclaw_daemon.rpc.limits import ServerLimits
 from zeroclaw_daemon.rpc.methods.handshake import Handshake
 from zeroclaw_daemon.rpc.methods.session import SessionMethods
 from zeroclaw_daemon.rpc.methods.status import Facts, Status
-from zeroclaw_daemon.rpc.transport.base import AcceptFailed, Listener, Transport, TransportClosed
+from zeroclaw_daemon.rpc.transport.base import AcceptFailed, Listener, Transport, TransportClosed, linger
 from zeroclaw_daemon.sessions.live import LiveSessions
 from zeroclaw_daemon.sessions.turns import TurnRunner
 from zeroclaw_daemon.strict_json import JsonValue

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from zeroclaw_daemon.authority.principal import PeerCredential
+from zeroclaw_daemon.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +83,14 @@ class Listener(Protocol):
         :raises AcceptFailed: this one failed; call again after a pause.
         """
         ...
+
+
+async def linger(transport: Transport, clock: Clock, seconds: float) -> None:
+    """End the stream and keep the socket until the peer closes it, but not for longer than this.
+
+    A socket that is closed while bytes of the peer are unread becomes a reset at the other end, which could overtake what
+    was written last.
+    """
+    transport.end()
+    with clock.move_on_after(seconds):
+        await transport.abandoned()
