@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import resource
 import shlex
@@ -460,4 +461,26 @@ def test_a_package_that_could_not_be_read_is_a_tool_again_when_it_can_be(home, z
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert [tool.name for tool in tools.tools(snapshot)] == [before.name]
+    tools.close()
+
+
+def test_settings_that_change_again_and_again_leave_nothing_behind(home, zeroclaw, package) -> None:
+    zeroclaw("plugin", "install", str(package()))
+    home.configure(ON)
+    services = InstanceServices(config=EntryResolver(lambda: load(home.config_file)), log=MemoryLogSink())
+    tools = PluginTools(Paths.resolve(None, home.environment()), services)
+
+    def descriptors_and_threads() -> tuple[int, int]:
+        return len(list(Path("/proc/self/fd").iterdir())), len(list(Path("/proc/self/task").iterdir()))
+
+    [held] = tools.tools(load(home.config_file))
+    found: list[tuple[int, int]] = []
+    for number in range(6):
+        home.configure(f"{ON}[plugins.limits]\ncall_fuel = {1_000_000_000 + number}\n")
+        tools.tools(load(home.config_file))
+        gc.collect()
+        found.append(descriptors_and_threads())
+    assert found[-1] == found[2]
+    # Whoever holds a tool of long ago can still use it.
+    assert held.execute_sync({"a": 1}).output == '{"a": 1}'  # type: ignore[attr-defined]
     tools.close()

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
@@ -61,6 +62,14 @@ class _Built:
     """What was left out and why, so that it is said once."""
 
 
+@dataclass(slots=True)
+class _Lender:
+    """A host, and those of its tools that somebody still holds: an agent, or a turn that runs."""
+
+    host: PluginHost
+    lent: WeakSet[Tool] = field(default_factory=WeakSet[Tool])
+
+
 class PluginTools:
     """Loads the tools of every installed package, if the operator wants plugins discovered (PLG-127).
 
@@ -74,8 +83,8 @@ class PluginTools:
         self._services = services
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._hosts: list[PluginHost] = []
-        self._host: PluginHost | None = None
+        self._lender: _Lender | None = None
+        self._former: list[_Lender] = []
         self._built: _Built | None = None
 
     def tools(self, snapshot: Snapshot) -> Sequence[Tool]:
@@ -93,6 +102,7 @@ class PluginTools:
             plugins.max_active_instances,
         )
         with self._lock:
+            self._retire()
             stamp = _stamp(settings.directory)
             built = self._built
             if built is None or built.settings != settings or built.stamp != stamp:
@@ -114,10 +124,18 @@ class PluginTools:
         """Stop every engine that was started."""
         self.stop()
         with self._lock:
-            for host in self._hosts:
-                host.close()
-            self._hosts.clear()
-            self._host = None
+            for lender in self._former:
+                lender.host.close()
+            self._former.clear()
+            if self._lender is not None:
+                self._lender.host.close()
+                self._lender = None
+
+    def _retire(self) -> None:
+        """End the former hosts that nobody uses any more. Without its host a tool would run without a deadline."""
+        for lender in [lender for lender in self._former if not lender.lent]:
+            self._former.remove(lender)
+            lender.host.close()
 
     def _keep_compiling(self, seconds: float) -> None:
         """Told now and then while a component is compiled.
@@ -130,14 +148,14 @@ class PluginTools:
 
     def _build(self, snapshot: Snapshot, settings: _Settings, stamp: Stamp) -> _Built:
         old = self._built if self._built is not None and self._built.settings == settings else None
-        if self._host is None or old is None:
-            # Turns that run may still use tools of the former host, so it ends with the daemon only.
-            self._host = open_host(snapshot, self._paths, services=self._services)
-            self._hosts.append(self._host)
+        if self._lender is None or old is None:
+            if self._lender is not None:
+                self._former.append(self._lender)
+            self._lender = _Lender(open_host(snapshot, self._paths, services=self._services))
         built = _Built(settings, stamp, ())
         told = old.told if old is not None else set[tuple[str, str]]()
         try:
-            found = self._host.discover()
+            found = self._lender.host.discover()
         except ZeroclawError as error:
             if (entry := (str(settings.directory), error.message)) not in told:
                 _report("the plugins directory cannot be read", error, entry[0])
@@ -161,25 +179,26 @@ class PluginTools:
             if self._stopping.is_set():
                 break
             key = (package.name, package.manifest_bytes, package.component_sha256)
-            tool = (old.loaded.get(key) if old is not None else None) or self._load(self._host, package)
+            tool = (old.loaded.get(key) if old is not None else None) or self._load(self._lender, package)
             if tool is not None:
                 built.loaded[key] = tool
         built.tools = tuple(built.loaded.values())
         return built
 
-    def _load(self, host: PluginHost, package: InstalledPackage) -> Tool | None:
+    def _load(self, lender: _Lender, package: InstalledPackage) -> Tool | None:
         for notice in package.notices:
             record(
                 logger, logging.WARNING, notice.message,
                 action="plugin_notice", category="plugin", plugin=package.name, notice=notice.code.value,
             )  # fmt: skip
         try:
-            tool = host.load_tool(package, on_compile=self._keep_compiling)
+            tool = lender.host.load_tool(package, on_compile=self._keep_compiling)
         except ZeroclawError as error:
             if self._stopping.is_set():
                 return None
             _report(f"{package.name} does not load", error, package.name)
             return None
+        lender.lent.add(tool)
         record(
             logger, logging.INFO, f"the tool {tool.name} of {package.name} {package.version} is there",
             action="plugin_loaded", category="plugin", plugin=package.name, tool=tool.name,
