@@ -65,3 +65,18 @@ def test_every_mistake_is_one_error_with_its_status(
     assert said in done.err
     assert "Traceback" not in done.err
     assert json.loads((tmp_path / "reg" / "registry.json").read_text()) == {"plugins": []}
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_what_an_index_says_steers_no_terminal(command: Run, tmp_path: Path, options: tuple[str, ...]):
+    hostile = {
+        "name": "x\u001b[31m",
+        "version": "1\u202e\n2",
+        "description": "\u009b2J",
+        "url": "packages/x.zip",
+    }
+    command("zeroclaw-registry", "init", "reg")
+    (tmp_path / "reg" / "registry.json").write_text(json.dumps({"plugins": [hostile]}))
+    done = command("zeroclaw-registry", "verify", "reg", *options)
+    assert "[31m" in done.out + done.err
+    assert not set(done.out + done.err) & set("\u001b\u202e\u009b")

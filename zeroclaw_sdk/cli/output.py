@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 import sys
@@ -16,10 +15,12 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 
 from zeroclaw_host.errors import Remedy, RemedyAction, UsageError, ZeroclawError
 from zeroclaw_host.quoting import Word, line
+from zeroclaw_host.visible import json_text, visible, visible_lines
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(highlight=False, soft_wrap=True, stderr=True)
@@ -97,12 +98,22 @@ _OF_THE_SYSTEM: Final = re.compile(r"^\[Errno \d+\] |: '[^']*'$")
 
 def print_error(error: ZeroclawError) -> None:
     """An error on standard error: what happened, why, what to do."""
-    err.print(Text.assemble(("error: ", "bold red"), _printable(error.message)))
+    err.print(Text.assemble(("error: ", "bold red"), visible_lines(error.message)))
     for cause in error.causes():
         if _OF_THE_SYSTEM.sub("", cause) not in error.message:
-            err.print(Text(_indented(_printable(cause), "  because: "), style="dim"))
+            err.print(Text(_indented(visible_lines(cause), "  because: "), style="dim"))
     if error.remedy is not None and (words := remedy_words(error.remedy)):
-        err.print(Text.assemble(("  try: ", "bold"), words))
+        err.print(Text.assemble(("  to do: ", "bold"), words))
+
+
+def shown(text: str) -> str:
+    """One line of somebody's text, for a console that reads markup: nothing in it steers console or terminal."""
+    return escape(visible(text))
+
+
+def shown_lines(text: str) -> str:
+    """As :func:`shown`, but line breaks stay."""
+    return escape(visible_lines(text))
 
 
 def print_json(value: object) -> None:
@@ -113,7 +124,7 @@ def print_json(value: object) -> None:
 def _json(value: object) -> str:
     # Where the output has no letters for everything, JSON's own escapes stand for them.
     can_say_all = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    return json.dumps(plain(value), indent=2, ensure_ascii=not can_say_all)
+    return json_text(plain(value), indent=2, ascii_only=not can_say_all)
 
 
 def _error_facts(error: ZeroclawError) -> dict[str, object]:
@@ -155,7 +166,7 @@ def remedy_words(remedy: Remedy) -> str | None:
 
 def _edit(arguments: Mapping[str, str]) -> str:
     place = ":".join(arguments[key] for key in ("path", "line", "column") if key in arguments)
-    return f"mend {_printable(place)}"
+    return f"mend {visible(place)}"
 
 
 _REMEDIES: Mapping[RemedyAction, Callable[[Mapping[str, str]], str]] = {
@@ -171,11 +182,6 @@ _REMEDIES: Mapping[RemedyAction, Callable[[Mapping[str, str]], str]] = {
     RemedyAction.INSTALL_EXTRA: lambda a: line("pip", Word("install"), a["extra"]),
     RemedyAction.RUN_HELP: lambda a: f"zeroclaw-plugin {a['command']} --help",
 }
-
-
-def _printable(text: str) -> str:
-    """Text from files and plugins, with what could steer a terminal made visible."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def _indented(text: str, first: str) -> str:

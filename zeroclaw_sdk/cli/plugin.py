@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from zeroclaw_host.errors import Kind, UsageError
 from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy, publisher_key
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
+from zeroclaw_host.visible import visible_lines
 from zeroclaw_sdk.build import build as build_project
 from zeroclaw_sdk.check import CheckReport
 from zeroclaw_sdk.check import check as check_package
@@ -28,6 +28,8 @@ from zeroclaw_sdk.cli.output import (
     print_json,
     remedy_words,
     run_app,
+    shown,
+    shown_lines,
 )
 from zeroclaw_sdk.errors import BuildFailed, ScaffoldConflict
 from zeroclaw_sdk.imports import Finding, Problem, Severity
@@ -95,8 +97,8 @@ def new(
 ) -> None:
     """Start a new plugin from a template, in a directory of its name."""
     target = new_plugin(kind.value, name, directory)
-    out.print(f"made {escape(str(target))}")
-    out.print(f"next: cd {escape(str(target))} && zeroclaw-plugin build")
+    out.print(f"made {shown(str(target))}")
+    out.print(f"next: cd {shown(str(target))} && zeroclaw-plugin build")
 
 
 @app.command()
@@ -127,7 +129,7 @@ def build(
         return
     print_findings(report.findings)
     word = f"built in {report.seconds:.1f} s" if report.fresh else "unchanged"
-    out.print(f"{escape(str(report.component))}  {report.size / 1e6:.1f} MB  {word}")
+    out.print(f"{shown(str(report.component))}  {report.size / 1e6:.1f} MB  {word}")
     out.print(f"sha256 {report.sha256}")
 
 
@@ -137,7 +139,7 @@ def _print_failed_build(error: BuildFailed) -> None:
     if len(findings) > 1:
         print_findings(findings)
     if output := error.details.get("output"):
-        err.print(f"[dim]{escape(str(output).strip())}[/dim]")
+        err.print(f"[dim]{shown_lines(str(output).strip())}[/dim]")
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:
@@ -147,7 +149,7 @@ def print_findings(findings: tuple[Finding, ...]) -> None:
         via = f" (imported by way of {each.via})" if each.via else ""
         what = "" if each.problem is Problem.SYNTAX else f"{each.problem.value} import of {each.module}: "
         text = f"{each.file}:{each.line}: {what}{each.message}{via}"
-        err.print(f"[{style}]{each.severity.value}[/{style}] {escape(text)}")
+        err.print(f"[{style}]{each.severity.value}[/{style}] {shown_lines(text)}")
 
 
 @app.command()
@@ -192,7 +194,7 @@ def _check_data(report: CheckReport) -> dict[str, object]:
 
 def _print_check(report: CheckReport) -> None:
     manifest, verdict = report.package.manifest, report.verdict
-    out.print(f"{escape(manifest.name)} {escape(manifest.version)}")
+    out.print(f"{shown(manifest.name)} {shown(manifest.version)}")
     out.print(f"capabilities  {', '.join(each.value for each in manifest.capabilities)}")
     out.print(f"permissions   {', '.join(each.value for each in manifest.permissions) or 'none'}")
     out.print(f"signature     {report.package.signature.status.value}")
@@ -200,7 +202,7 @@ def _print_check(report: CheckReport) -> None:
         table = Table("property", "type", "required", "secret", "meaning", box=None, pad_edge=False)
         for each in report.config:
             yes = ("yes" if each.required else "", "yes" if each.secret else "")
-            table.add_row(escape(each.name), escape(each.type.value), *yes, escape(each.description or ""))
+            table.add_row(shown(each.name), shown(each.type.value), *yes, shown(each.description or ""))
         out.print("configuration")
         out.print(table)
     if not verdict.applicable:
@@ -210,9 +212,9 @@ def _print_check(report: CheckReport) -> None:
     else:
         out.print("load          [red]fails[/red]")
         for cause in verdict.causes:
-            out.print(f"  {escape(cause)}")
+            out.print(f"  {shown_lines(cause)}")
         if verdict.error and verdict.error.remedy and (words := remedy_words(verdict.error.remedy)):
-            out.print(f"  try: {escape(words)}")
+            out.print(f"  to do: {shown(words)}")
 
 
 @app.command()
@@ -258,14 +260,14 @@ def _print_run(report: RunReport) -> None:
             continue  # The guest's own record of the error that is printed below.
         raw = f"  {record.raw}" if record.raw else ""
         origin = record.function or record.source
-        err.print(f"[dim]{record.level:5} {escape(origin)}: {escape(record.message)}{escape(raw)}[/dim]")
+        err.print(f"[dim]{record.level:5} {shown(origin)}: {shown_lines(record.message)}{shown(raw)}[/dim]")
     if report.error is not None:
         print_error(report.error)
     elif report.result is not None:
         if report.result.output:
-            print(report.result.output)
+            print(visible_lines(report.result.output))
         if not report.result.success:
-            err.print(f"[red]the tool failed:[/red] {escape(report.result.error or '')}")
+            err.print(f"[red]the tool failed:[/red] {shown_lines(report.result.error or '')}")
     fuel = f", {report.fuel:,} units of fuel" if report.fuel is not None else ""
     err.print(f"[dim]{report.milliseconds:.0f} ms{fuel}[/dim]")
 
@@ -283,7 +285,7 @@ def wit(
     if target.exists():
         raise ScaffoldConflict(f"{target} exists already", details={"path": str(target)})
     write_world(target, manifest.capabilities, manifest.permissions)
-    out.print(f"made {escape(str(target))}")
+    out.print(f"made {shown(str(target))}")
 
 
 @app.command()
@@ -309,7 +311,7 @@ def keygen(
         if not secret or ask_passphrase("The same again: ") != secret:
             raise UsageError("the passphrase is empty, or was not the same twice")
     public = generate_key(path, passphrase=secret)
-    out.print(f"made {escape(str(path))}; keep it to yourself")
+    out.print(f"made {shown(str(path))}; keep it to yourself")
     out.print(f"public key {public}")
 
 
@@ -336,7 +338,7 @@ def sign(
     if as_json:
         print_json(report)
         return
-    out.print(f"signed {escape(str(report.manifest))}")
+    out.print(f"signed {shown(str(report.manifest))}")
     out.print(f"public key {report.publisher_key}")
 
 
@@ -362,7 +364,7 @@ def verify(
             }
         )
         return
-    out.print(f"{escape(package.manifest.name)} {escape(package.manifest.version)}: the signature is good")
+    out.print(f"{shown(package.manifest.name)} {shown(package.manifest.version)}: the signature is good")
     out.print(
         f"publisher key {package.signature.publisher_key}{'' if trusted_key else ' (not compared with anything)'}"
     )
@@ -381,7 +383,7 @@ def pack(
     if as_json:
         print_json({"archive": report.archive, "size": report.size, "sha256": report.sha256})
         return
-    out.print(f"{escape(str(report.archive))}  {report.size / 1e6:.1f} MB")
+    out.print(f"{shown(str(report.archive))}  {report.size / 1e6:.1f} MB")
     out.print(f"sha256 {report.sha256}")
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from zeroclaw_host.errors import Kind
-from zeroclaw_sdk.cli.output import Json, err, out, print_json, run_app
+from zeroclaw_sdk.cli.output import Json, err, out, print_json, run_app, shown
 from zeroclaw_sdk.files import replace_file
 from zeroclaw_sdk.registry.store import RegistryDirectory
 
@@ -47,7 +46,7 @@ def init(directory: Directory) -> None:
     Put the public keys of accepted publishers into publishers/NAME.pub; without any, every valid signature will do.
     """
     registry = RegistryDirectory.create(directory)
-    out.print(f"made {escape(str(registry.index_path))}")
+    out.print(f"made {shown(str(registry.index_path))}")
 
 
 @app.command()
@@ -67,9 +66,7 @@ def add(
         return
     for each in reports:
         word = "published" if each.fresh else "already published"
-        out.print(
-            f"{word} {escape(each.entry.name)}@{escape(each.entry.version)}  sha256 {each.entry.sha256}"
-        )
+        out.print(f"{word} {shown(each.entry.name)}@{shown(each.entry.version)}  sha256 {each.entry.sha256}")
 
 
 @app.command()
@@ -80,9 +77,9 @@ def verify(directory: Directory, allow_unsigned: AllowUnsigned = False, as_json:
         print_json(report)
     else:
         for each in report.problems:
-            err.print(f"[red]refused[/red] {escape(f'{each.name}@{each.version}: {each.problem}')}")
+            err.print(f"[red]refused[/red] {shown(f'{each.name}@{each.version}: {each.problem}')}")
         for stray in report.strays:
-            err.print(f"[yellow]not listed[/yellow] {escape(stray)}")
+            err.print(f"[yellow]not listed[/yellow] {shown(stray)}")
         out.print(f"{report.entries - len(report.problems)} of {report.entries} packages are good")
     if report.problems:
         raise typer.Exit(Kind.INVALID.value)

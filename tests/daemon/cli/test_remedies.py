@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from zeroclaw_daemon.cli.main import app
 from zeroclaw_daemon.cli.output import error_json, error_lines
 from zeroclaw_daemon.cli.remedies import Place, advise
-from zeroclaw_daemon.cli.text import is_plain, json_text, visible, visible_lines
 from zeroclaw_host.errors import Remedy, RemedyAction, StorageError
+from zeroclaw_host.visible import is_plain, json_text, visible, visible_lines
 
 PLACE = Place("/srv/it's here", platform="posix")
 

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from zeroclaw_daemon.cli.remedies import Place, advise
-from zeroclaw_daemon.cli.text import visible
 from zeroclaw_daemon.records import ATTRIBUTE
 from zeroclaw_host.errors import Remedy
+from zeroclaw_host.visible import visible
 
 STANDARD_ERROR: Final = 2
 QUEUE_TEXTS: Final = 256

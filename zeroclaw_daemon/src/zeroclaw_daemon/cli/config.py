@@ -10,8 +10,8 @@ import typer
 
 from zeroclaw_daemon.cli.environment import environment, warned_snapshot
 from zeroclaw_daemon.cli.output import say, say_json, table, warn
-from zeroclaw_daemon.cli.text import visible
 from zeroclaw_host.errors import Remedy, RemedyAction, UsageError
+from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from zeroclaw_daemon.cli.remedies import Advice, Place, advise
-from zeroclaw_daemon.cli.text import json_text, visible, visible_lines
 from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.visible import json_text, visible, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

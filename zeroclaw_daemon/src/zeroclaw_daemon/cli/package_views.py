@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from zeroclaw_daemon.cli.output import error_json, say, table, warn
 from zeroclaw_daemon.cli.remedies import Place, advise
-from zeroclaw_daemon.cli.text import visible, visible_lines
 from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot

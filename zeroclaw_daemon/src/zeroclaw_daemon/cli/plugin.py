@@ -21,8 +21,8 @@ from zeroclaw_daemon.cli.package_views import (
     verdict_json,
 )
 from zeroclaw_daemon.cli.progress import Activity
-from zeroclaw_daemon.cli.text import visible
 from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from zeroclaw_daemon.cli.environment import environment
-from zeroclaw_daemon.cli.text import json_text, visible, visible_lines
 from zeroclaw_host.errors import UsageError
+from zeroclaw_host.visible import json_text, visible, visible_lines
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.paths import Paths

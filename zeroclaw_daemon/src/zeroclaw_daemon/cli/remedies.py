@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from zeroclaw_daemon.cli.text import is_plain, visible
 from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.quoting import Platform, Word, command, line, words
+from zeroclaw_host.visible import is_plain, visible
 
 
 @dataclass(frozen=True, slots=True)

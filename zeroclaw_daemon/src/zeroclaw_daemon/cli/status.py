@@ -8,7 +8,7 @@ import typer
 
 from zeroclaw_daemon.cli.environment import environment
 from zeroclaw_daemon.cli.output import say, say_json, warn
-from zeroclaw_daemon.cli.text import visible
+from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.paths import Paths

@@ -1,4 +1,4 @@
-"""Texts of others on a person's terminal."""
+"""Texts of others, made safe to show on a person's terminal: pure, and the same for every command."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def visible_lines(text: str) -> str:
     return _UNSAFE_IN_LINES.sub(_escape, text)
 
 
-def json_text(value: object, *, indent: int | None = None) -> str:
+def json_text(value: object, *, indent: int | None = None, ascii_only: bool = False) -> str:
     """A value as JSON that reads the same to a program, with what a terminal would obey written as JSON's own escapes."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, default=str)
     return _UNSAFE_IN_LINES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
