@@ -12,17 +12,19 @@ import re
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 
+from zeroclaw_daemon.authority.principal import PeerCredential
 from zeroclaw_daemon.rpc.limits import ConnectionLimits, ServerLimits
 from zeroclaw_daemon.rpc.transport import claim, unix
 from zeroclaw_daemon.rpc.transport.base import AcceptFailed
@@ -31,6 +33,7 @@ from zeroclaw_daemon.rpc.transport.claim import (
     EndpointError,
     EndpointExposed,
     EndpointTooLong,
+    credential_of,
     lock_path,
 )
 from zeroclaw_daemon.rpc.transport.unix import DaemonUnreachable, UnixListener, connect
@@ -598,3 +601,26 @@ async def test_the_handshake_deadline_works_in_real_time(serving: Serving) -> No
         began = anyio.current_time()
         assert await wire.rest() == []
         assert anyio.current_time() - began >= 0.29
+
+
+class Told:
+    """A socket of whose peer the kernel says this."""
+
+    def __init__(self, pid: int, uid: int) -> None:
+        self.said = struct.pack("iII", pid, uid, 0)
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        assert (level, option) == (socket.SOL_SOCKET, socket.SO_PEERCRED)
+        return self.said[:size]
+
+
+@pytest.mark.req("RPC-052", "RPC-053")
+@pytest.mark.parametrize(
+    ("pid", "uid", "known"),
+    [(7, 1000, PeerCredential(7, 1000)), (0, 1000, PeerCredential(0, 1000)), (0, 2**32 - 1, None)],
+    ids=["a process here", "a process outside the container", "nothing recorded"],
+)
+def test_a_peer_is_known_by_its_user_though_its_number_means_nothing_here(
+    pid: int, uid: int, known: PeerCredential | None
+) -> None:
+    assert credential_of(cast("socket.socket", Told(pid, uid))) == known

@@ -33,6 +33,8 @@ _PRIVATE: Final = 0o700
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _OPEN_TO_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _PEERCRED: Final = struct.Struct("iII")
+_NO_UID: Final = 2**32 - 1
+"""What the kernel says of a peer that it has recorded nothing of."""
 
 logger = logging.getLogger(__name__)
 
@@ -130,13 +132,17 @@ def check_length(path: Path) -> None:
 
 
 def credential_of(connected: socket.socket) -> PeerCredential | None:
-    """The process at the other end, as the kernel recorded it when the connection was made (RPC-053)."""
+    """The process at the other end, as the kernel recorded it when the connection was made (RPC-053).
+
+    Its number is 0 where it lives outside this process's namespace of process numbers: a client on the machine of a daemon
+    in a container. Who it is does not depend on that.
+    """
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None  # Only Linux has it.
     raw = connected.getsockopt(socket.SOL_SOCKET, option, _PEERCRED.size)
     pid, uid, _ = _PEERCRED.unpack(raw)
-    return PeerCredential(pid, uid) if pid else None
+    return PeerCredential(pid, uid) if uid != _NO_UID else None
 
 
 # The directory.
@@ -248,7 +254,7 @@ def _remove_stale(path: Path) -> None:
         outcome = probe.connect_ex(os.fspath(path))
         if outcome == 0:
             credential = credential_of(probe)
-            raise _busy(path, credential.pid if credential is not None else None)
+            raise _busy(path, (credential.pid or None) if credential is not None else None)
     match outcome:
         case errno.ENOENT:
             return
