@@ -484,3 +484,33 @@ def test_settings_that_change_again_and_again_leave_nothing_behind(home, zerocla
     # Whoever holds a tool of long ago can still use it.
     assert held.execute_sync({"a": 1}).output == '{"a": 1}'  # type: ignore[attr-defined]
     tools.close()
+
+
+def test_a_package_whose_configuration_is_mended_comes_back_without_a_restart(
+    home, zeroclaw, start_daemon, package
+) -> None:
+    schema = (
+        'permissions = ["config_read"]\n[config_schema]\ntype = "object"\nadditionalProperties = false\n'
+        '[config_schema.properties.depth]\ntype = "integer"\nmaximum = 9\n'
+    )
+    home.configure(ON)
+    installed = zeroclaw("plugin", "install", str(package(more=schema)), "--json")
+    depth = f"plugins.entries.{installed.json['key']}.config.depth"
+    assert zeroclaw("config", "set", depth, "10").status == 0
+    start_daemon()
+    assert "there is no tool wat_echo" in zeroclaw("prompt", "/tool wat_echo {}").out
+    assert zeroclaw("config", "set", depth, "5").status == 0
+    assert "there is no tool" not in zeroclaw("prompt", "/tool wat_echo {}").out
+    assert zeroclaw("status", "--json").json["tools"] == ["wat_echo"]
+
+
+def test_status_names_no_tool_that_the_operator_has_switched_off(
+    home, zeroclaw, start_daemon, package
+) -> None:
+    home.configure(ON)
+    assert zeroclaw("plugin", "install", str(package())).status == 0
+    start_daemon()
+    assert zeroclaw("prompt", "hello").status == 0
+    assert zeroclaw("status", "--json").json["tools"] == ["wat_echo"]
+    assert zeroclaw("config", "set", "plugins.auto_discover", "false").status == 0
+    assert zeroclaw("status", "--json").json["tools"] == []

@@ -127,7 +127,7 @@ class Daemon:
             "configRevision": snapshot.revision,
             "agents": sorted(settings_of(snapshot)),
             "pluginsEnabled": snapshot.config.plugins.enabled,
-            "tools": list(self._tools.names),
+            "tools": list(self._tools.names(snapshot)),
             "problems": problems,
         }
 

@@ -1,8 +1,9 @@
 """The tools of installed plugins, loaded when they are wanted and kept while nothing changes.
 
 A tool set is built again when the configuration has another revision or the plugins directory other packages, so a plugin
-installed beside a running daemon is there at the next turn. A package that is unchanged is not loaded again. What
-could not be read is no tool, and is tried again at every turn.
+installed beside a running daemon is there at the next turn. A package that is unchanged is not loaded again. One that
+does not load is tried again with the next revision, which may have mended its configuration; what could not be read is
+tried again at every turn.
 """
 
 from __future__ import annotations
@@ -58,8 +59,15 @@ class _Built:
     loaded: dict[tuple[str, bytes, str | None], Tool] = field(
         default_factory=dict[tuple[str, bytes, str | None], Tool]
     )
+    failed_under: str | None = None
+    """The revision of the configuration under which a package did not load."""
     told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """What was left out and why, so that it is said once."""
+
+    def holds(self, settings: _Settings, stamp: Stamp, revision: str) -> bool:
+        """Whether building again would give the same."""
+        unchanged = self.settings == settings and self.stamp == stamp
+        return unchanged and self.failed_under in (None, revision)
 
 
 @dataclass(slots=True)
@@ -68,6 +76,12 @@ class _Lender:
 
     host: PluginHost
     lent: WeakSet[Tool] = field(default_factory=WeakSet[Tool])
+
+
+def wanted(snapshot: Snapshot) -> bool:
+    """Whether the operator lets agents use the tools of installed packages (PLG-127, PLG-349)."""
+    plugins = snapshot.config.plugins
+    return plugins.enabled and plugins.auto_discover
 
 
 class PluginTools:
@@ -92,9 +106,9 @@ class PluginTools:
 
         With ``plugins.enabled`` or ``plugins.auto_discover`` off nothing is even looked at (PLG-128, PLG-348, PLG-349).
         """
-        plugins = snapshot.config.plugins
-        if not (plugins.enabled and plugins.auto_discover):
+        if not wanted(snapshot):
             return ()
+        plugins = snapshot.config.plugins
         settings = _Settings(
             plugins_dir(snapshot, self._paths),
             signature_policy(snapshot),
@@ -105,16 +119,17 @@ class PluginTools:
             self._retire()
             stamp = _stamp(settings.directory)
             built = self._built
-            if built is None or built.settings != settings or built.stamp != stamp:
+            if built is None or not built.holds(settings, stamp, snapshot.revision):
                 built = self._build(snapshot, settings, stamp)
                 self._built = built
             return built.tools
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the tools loaded last."""
+    def names(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """The names of the tools loaded last, as far as they are still wanted. Loads nothing."""
         built = self._built
-        return tuple(dict.fromkeys(tool.name for tool in built.tools)) if built is not None else ()
+        if built is None or not wanted(snapshot):
+            return ()
+        return tuple(dict.fromkeys(tool.name for tool in built.tools))
 
     def stop(self) -> None:
         """Give up what is being compiled, and load nothing more."""
@@ -182,6 +197,8 @@ class PluginTools:
             tool = (old.loaded.get(key) if old is not None else None) or self._load(self._lender, package)
             if tool is not None:
                 built.loaded[key] = tool
+            else:
+                built.failed_under = snapshot.revision
         built.tools = tuple(built.loaded.values())
         return built
 
