@@ -26,11 +26,23 @@ trap 'exit 130' INT TERM
 
 started=$(date +%s)
 stage() { printf '\n\033[1m[%ss] %s\033[0m\n' "$(($(date +%s) - started))" "$*"; }
-show() { printf '$ %s\n' "$*"; "$@"; }
+
+# A command as it could be typed.
+typed() {
+    printf '$'
+    for word; do
+        case $word in
+            *[!A-Za-z0-9_./:=@-]* | '') printf " '%s'" "$(printf '%s' "$word" | sed "s/'/'\\\\''/g")" ;;
+            *) printf ' %s' "$word" ;;
+        esac
+    done
+    printf '\n'
+}
+show() { typed "$@"; "$@"; }
 
 # Run a command that must be refused: its output is printed, and success would be a failure of this demo.
 refused() {
-    printf '$ %s\n' "$*"
+    typed "$@"
     if "$@" >"$work/refusal" 2>&1; then
         cat "$work/refusal"
         echo "this should have been refused" >&2
