@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 from pydantic import BaseModel
 
 from zeroclaw_daemon.agent.directory import FixedAgents
 from zeroclaw_daemon.authority.local import LocalOwnerAuthority
+from zeroclaw_daemon.rpc.dispatch import Method
 from zeroclaw_daemon.rpc.errors import CODES
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.memory import MemoryListener
@@ -20,8 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
 
-def served() -> Server:
-    return Server(MemoryListener(), agents=FixedAgents(), authority=LocalOwnerAuthority(0), version="0")
+async def served() -> list[Method]:
+    server = Server(MemoryListener(), agents=FixedAgents(), authority=LocalOwnerAuthority(0), version="0")
+    return list(server.dispatcher.methods.values())
 
 
 def test_the_generated_pages_are_what_the_code_says() -> None:
@@ -36,7 +39,7 @@ def test_the_generated_pages_are_what_the_code_says() -> None:
 
 def test_every_method_with_its_members_is_described() -> None:
     page = (DOCS / "rpc.md").read_text(encoding="utf-8")
-    for method in served().dispatcher.methods.values():
+    for method in anyio.run(served):
         [row] = [line for line in page.splitlines() if line.startswith(f"| `{method.name}` |")]
         described, returned = row.split("|")[2:4]
         parameters: type[BaseModel] | None = method.params
