@@ -47,6 +47,10 @@ _MAX_UTF8: Final = 4
 _CLASSES: Final[Mapping[str, type]] = {"bool": bool, "f32": float, "f64": float, "char": str, "string": str}
 
 
+class IndistinctCase(ValueMismatch):
+    """The library cannot tell the cases of a type apart for this value."""
+
+
 def from_library(kind: WitType) -> Translate:
     """The function that turns the library's value of this type into ours."""
     match kind:
@@ -109,10 +113,38 @@ def _case_from_library(kind: OptionType | ResultType | VariantType) -> Translate
 
 
 def _bare_case(cases: _Cases, value: object) -> str:
+    """The case a bare value is of. Exact classes decide: a boolean is no integer here, and None no other object."""
     for name, payload in cases:
-        if value is None if payload is None else isinstance(value, tuple(_classes(payload))):
+        classes = {object} if payload is None else _classes(payload)
+        if object in classes if value is None else type(value) in classes - {object}:
             return name
     raise ValueMismatch("a value is none of its type's cases")
+
+
+def confuses_cases(kind: WitType) -> bool:
+    """Whether the library may take a bare value of this type for a case that it is not of."""
+    if not isinstance(kind, OptionType | ResultType | VariantType) or _tagged(_cases(kind)):
+        return False
+    earlier: set[type] = set()
+    for _, payload in _cases(kind):
+        classes = set[type]() if payload is None else _classes(payload)
+        if earlier and (object in earlier or (int in earlier and bool in classes)):
+            return True
+        earlier |= classes
+    return False
+
+
+def _check_choice(cases: _Cases, wanted: str, value: object) -> None:
+    """Refuse a bare value that the library would take for another case than it is of.
+
+    It asks ``isinstance`` case by case, so that an integer's case takes a boolean, and a case that may be None takes all.
+    A handful of the contract's functions have such results (:func:`confuses_cases`); they fail here instead of lying.
+    """
+    for name, payload in cases:
+        if value is None if payload is None else isinstance(value, tuple(_classes(payload))):
+            if name != wanted:
+                raise IndistinctCase(f"the library would take a {wanted} for a {name}")
+            return
 
 
 def _ours(kind: OptionType | ResultType | VariantType, name: str, content: object) -> object:
@@ -230,7 +262,10 @@ def _case_to_library(kind: OptionType | ResultType | VariantType) -> Translate:
         if payload is None and content is not None:
             raise ValueMismatch(f"the case {name} has no payload")
         translated = None if payload is None else payload(table, store, content)
-        return Variant(name, translated) if tagged else translated
+        if tagged:
+            return Variant(name, translated)
+        _check_choice(cases, name, translated)
+        return translated
 
     return translate
 
