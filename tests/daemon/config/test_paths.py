@@ -19,7 +19,7 @@ WINDOWS_HOME = {"USERPROFILE": r"C:\Users\Ada"}
 
 
 def linux(config_dir: str | None = None, **env: str) -> Paths:
-    return Paths.resolve(config_dir, {**HOME, **env}, platform="linux", cwd="/work/here")
+    return Paths.resolve(config_dir, {**HOME, **env}, platform="linux", cwd="/srv/here")
 
 
 def windows(config_dir: str | None = None, **env: str) -> Paths:
@@ -51,7 +51,7 @@ def test_with_nothing_set_everything_is_under_the_home_directory() -> None:
         (None, {"ZEROCLAW_DATA_DIR": "/x/data"}, "/home/ada/.zeroclaw", "/x/data"),
         ("/f", {"ZEROCLAW_DATA_DIR": "/x"}, "/f", "/f/data"),
         (None, {"ZEROCLAW_CONFIG_DIR": "/c", "ZEROCLAW_DATA_DIR": "/x"}, "/c", "/c/data"),
-        ("rel", {}, "/work/here/rel", "/work/here/rel/data"),
+        ("rel", {}, "/srv/here/rel", "/srv/here/rel/data"),
         ("~/z", {}, "/home/ada/z", "/home/ada/z/data"),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_variable_is_trimmed_and_its_tilde_expanded() -> None:
     assert linux(ZEROCLAW_SOCKET=" ~/x/my.sock ").endpoint == "/home/ada/x/my.sock"
     assert linux(ZEROCLAW_CONFIG_DIR="\t~/c\n").config_dir == "/home/ada/c"
     assert linux(ZEROCLAW_DATA_DIR=" ~ ").data_dir == "/home/ada"
-    assert linux(ZEROCLAW_CONFIG_DIR="~other/c").config_dir == "/work/here/~other/c"
+    assert linux(ZEROCLAW_CONFIG_DIR="~other/c").config_dir == "/srv/here/~other/c"
 
 
 @pytest.mark.req("RPC-012")
