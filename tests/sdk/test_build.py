@@ -82,7 +82,8 @@ def test_a_mistake_in_the_plugin_ends_the_build_with_the_authors_line(
     error = refusal(project({"app.py": text, "helper.py": "\n1 / 0\n"}))
     assert what in error.message
     assert where is None or where in error.message
-    assert "Traceback" in str(error.details["output"])
+    # What the author's own code raised comes with its traceback; what the class lacks is one sentence.
+    assert ("Traceback" in str(error.details.get("output"))) is (where is not None)
 
 
 @pytest.mark.slow
