@@ -81,6 +81,8 @@ class RemedyAction(Enum):
     """``path``, and ``line`` and ``column`` where known: mend a file by hand."""
     INSTALL_EXTRA = "install_extra"
     """``extra``: install a distribution's extra."""
+    RAISE_LIMIT = "raise_limit"
+    """``limit``: the name of a bound of plugin calls; let plugins have more of it."""
     RESTRICT_FILE = "restrict_file"
     """``path``: let nobody but the owner read or write a file."""
     SHORTEN_PATH = "shorten_path"

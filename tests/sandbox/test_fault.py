@@ -15,6 +15,8 @@ from zeroclaw_host.errors import (
     OutOfFuel,
     PluginError,
     PluginUnavailable,
+    Remedy,
+    RemedyAction,
 )
 from zeroclaw_host.package.manifest import Capability
 from zeroclaw_host.sandbox.fault import python_exception
@@ -35,6 +37,8 @@ def test_a_guest_that_works_without_end_runs_out_of_fuel(embed, tool_core, surfa
     with pytest.raises(OutOfFuel) as caught:
         execute(embed(tool_core(ENDLESS)), surface(), frame=frame)
     assert caught.value.details["fuel_budget"] == 100_000
+    assert "100,000 units of fuel" in caught.value.message
+    assert caught.value.remedy == Remedy(RemedyAction.RAISE_LIMIT, {"limit": "call_fuel"})
 
 
 @pytest.mark.req("PLG-018", "PLG-019")
@@ -103,6 +107,8 @@ def test_a_guest_that_wants_more_than_its_limits_does_not_start(limits, core, li
         start(sandbox, wat(f"(component {core})"), new_frame(limits))
     assert caught.value.details["limit"] == limit
     assert f"({limit} is {caught.value.details['maximum']})" in caught.value.message
+    operators = hasattr(limits, limit)  # the others are nobody's to set
+    assert caught.value.remedy == (Remedy(RemedyAction.RAISE_LIMIT, {"limit": limit}) if operators else None)
 
 
 @pytest.mark.req("PLG-020")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zeroclaw_host.errors import ConfigInvalid, DeadlineExceeded
+from zeroclaw_host.errors import ConfigInvalid, DeadlineExceeded, Remedy, RemedyAction
 from zeroclaw_host.sandbox.frame import (
     MAX_HOST_CALLS,
     CallCancelled,
@@ -39,8 +39,9 @@ def test_time_runs_out_exactly_at_the_deadline(new_frame):
     clock.now += 0.999
     assert frame.remaining() == pytest.approx(0.001)
     clock.now += 0.001
-    with pytest.raises(DeadlineExceeded):
+    with pytest.raises(DeadlineExceeded) as caught:
         frame.remaining()
+    assert caught.value.remedy == Remedy(RemedyAction.RAISE_LIMIT, {"limit": "call_timeout_ms"})
 
 
 @pytest.mark.req("PAINS-4")

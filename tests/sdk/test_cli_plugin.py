@@ -96,7 +96,7 @@ def test_run_tells_a_failed_tool_by_its_status(command: Run, hello: Path):
         (["run", "{}", "--config", "a=b"], 2, "declares no configuration"),
         (["run", "{}", "--config-file", "/nowhere.toml"], 7, "/nowhere.toml"),
         (["run", "{}", "--timeout-ms", "0"], 3, "call_timeout_ms"),
-        (["run", "{}", "--fuel", "1"], 8, "units of work"),
+        (["run", "{}", "--fuel", "1"], 8, "larger --fuel"),
         (["sign"], 2, "--key"),
         (["sign", "--key", "/nowhere.pem"], 7, "/nowhere.pem"),
         (["verify"], 4, "not signed"),

@@ -13,7 +13,15 @@ from typing import Final
 
 from wasmtime import ExitTrap, WasmtimeError
 
-from zeroclaw_host.errors import GuestTrap, MemoryLimit, OutOfFuel, PluginError, PluginUnavailable
+from zeroclaw_host.errors import (
+    GuestTrap,
+    MemoryLimit,
+    OutOfFuel,
+    PluginError,
+    PluginUnavailable,
+    Remedy,
+    RemedyAction,
+)
 from zeroclaw_host.sandbox.causes import backtrace, chain, sentences
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.gate import HOST_FAILURE
@@ -117,7 +125,9 @@ def _explain_trap(trap: str, text: str, frame: CallFrame, stderr: str) -> Plugin
     if trap == _FUEL:
         budget = frame.limits.call_fuel
         return OutOfFuel(
-            f"the plugin used its whole budget of {budget} units of work", details={"fuel_budget": budget}
+            f"the plugin used its whole budget of {budget:,} units of fuel",
+            remedy=Remedy(RemedyAction.RAISE_LIMIT, {"limit": "call_fuel"}),
+            details={"fuel_budget": budget},
         )
     if trap == _DEAD:
         return PluginUnavailable("the plugin's instance died in an earlier call")
@@ -137,7 +147,8 @@ def _over_limit(sentence: str, limit: str, frame: CallFrame) -> MemoryLimit:
     """The error names the limit and its value, where it is one the operator sets."""
     maximum: object = getattr(frame.limits, limit, _FIXED_LIMITS.get(limit))
     known = "" if maximum is None else f" ({limit} is {maximum})"
-    return MemoryLimit(f"{sentence}{known}", details={"limit": limit, "maximum": maximum})
+    remedy = Remedy(RemedyAction.RAISE_LIMIT, {"limit": limit}) if hasattr(frame.limits, limit) else None
+    return MemoryLimit(f"{sentence}{known}", remedy=remedy, details={"limit": limit, "maximum": maximum})
 
 
 def python_exception(stderr: str) -> GuestException | None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Final
 
-from zeroclaw_host.errors import ConfigInvalid, DeadlineExceeded, Kind, PluginError
+from zeroclaw_host.errors import ConfigInvalid, DeadlineExceeded, Kind, PluginError, Remedy, RemedyAction
 from zeroclaw_host.instance import InstanceScope
 from zeroclaw_host.package.manifest import Capability
 from zeroclaw_host.sandbox.limits import Limits
@@ -206,6 +206,7 @@ class CallFrame:
         doing = f" while waiting for {what}" if what else ""
         return DeadlineExceeded(
             f"the call ran past its deadline of {timeout_ms} ms{doing}",
+            remedy=Remedy(RemedyAction.RAISE_LIMIT, {"limit": "call_timeout_ms"}),
             details={
                 "timeout_ms": timeout_ms,
                 "guest_ms": max(0, elapsed_ms - host_ms),

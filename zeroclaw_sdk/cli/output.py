@@ -169,6 +169,18 @@ def _edit(arguments: Mapping[str, str]) -> str:
     return f"mend {visible(place)}"
 
 
+_LIMIT_OPTIONS: Final = {"call_fuel": "--fuel", "call_timeout_ms": "--timeout-ms"}
+"""Bounds of a call that ``run`` has an option for."""
+
+
+def _raise_limit(arguments: Mapping[str, str]) -> str:
+    limit = arguments["limit"]
+    option = _LIMIT_OPTIONS.get(limit)
+    if option is None:
+        return f"use less of it, or have the operator raise plugins.limits.{limit}"
+    return f"use less of it, or run with a larger {option}; a host's bound is plugins.limits.{limit}"
+
+
 _REMEDIES: Mapping[RemedyAction, Callable[[Mapping[str, str]], str]] = {
     RemedyAction.REBUILD_PLUGIN: lambda _: "zeroclaw-plugin build",
     RemedyAction.SIGN_PLUGIN: lambda _: "zeroclaw-plugin sign --key KEYFILE",
@@ -178,6 +190,7 @@ _REMEDIES: Mapping[RemedyAction, Callable[[Mapping[str, str]], str]] = {
     RemedyAction.EDIT_FILE: _edit,
     RemedyAction.FREE_SPACE: lambda a: f"make room on the file system of {a['path']}",
     RemedyAction.MAKE_DIRECTORY: lambda a: line("mkdir", Word("-p"), Word("-m"), Word("700"), a["path"]),
+    RemedyAction.RAISE_LIMIT: _raise_limit,
     RemedyAction.RESTRICT_FILE: lambda a: line("chmod", Word("600"), a["path"]),
     RemedyAction.INSTALL_EXTRA: lambda a: line("pip", Word("install"), a["extra"]),
     RemedyAction.RUN_HELP: lambda a: f"zeroclaw-plugin {a['command']} --help",

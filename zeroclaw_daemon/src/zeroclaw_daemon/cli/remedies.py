@@ -76,6 +76,14 @@ def _unset_config(arguments: Arguments, place: Place) -> Advice:
     return Advice(f"Take {visible(path)} out again.", place.command("config unset", path))
 
 
+def _raise_limit(arguments: Arguments, place: Place) -> Advice:
+    path = f"plugins.limits.{arguments.get('limit', '')}"
+    return Advice(
+        f"If plugins may have more, raise {visible(path)}; the command asks for the value.",
+        place.command("config set", path),
+    )
+
+
 def _add_trusted_key(arguments: Arguments, place: Place) -> Advice:
     path = "plugins.security.trusted_publisher_keys"
     return Advice(
@@ -215,6 +223,7 @@ _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] =
     RemedyAction.FREE_SPACE: _free_space,
     RemedyAction.EDIT_FILE: _edit_file,
     RemedyAction.INSTALL_EXTRA: _install_extra,
+    RemedyAction.RAISE_LIMIT: _raise_limit,
     RemedyAction.RESTRICT_FILE: _restrict_file,
     RemedyAction.SHORTEN_PATH: _shorten_path,
     RemedyAction.RUN_HELP: _run_help,
