@@ -1,8 +1,4 @@
-"""The kinds of thing an agent uses, whoever provides them.
-
-A tool of a plugin and a tool built into a host program are the same kind: the agent loop, the approvals and the stored
-record of a call see no difference (PLG-027).
-"""
+"""A function the model can call, whoever provides it."""
 
 from __future__ import annotations
 
