@@ -35,6 +35,7 @@ from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig, resolve_config
+from zeroclaw_host.services.log_queue import LogQueue, warn_of_drops
 from zeroclaw_host.services.logging import StandardLogSink
 from zeroclaw_host.worlds.loading import LoadVerdict, check_load
 from zeroclaw_host.worlds.tool import ToolPlugin
@@ -84,7 +85,11 @@ class PluginHost:
         self.cache_dir = cache_dir
         self.policy = policy or SignaturePolicy()
         self.limits = limits or Limits()
-        self._services = services or InstanceServices(config=_NoStoredConfig(), log=StandardLogSink())
+        self._log: LogQueue | None = None
+        if services is None:
+            self._log = LogQueue(StandardLogSink().emit, warn_of_drops)
+            services = InstanceServices(config=_NoStoredConfig(), log=self._log)
+        self._services = services
         self._rows = rows
         self._sandbox: Sandbox | None = None
         self._starting = threading.Lock()
@@ -199,11 +204,13 @@ class PluginHost:
         return self._sandbox is not None
 
     def close(self) -> None:
-        """Stop the engine. Tools that were loaded can no longer be called."""
+        """Stop the engine, and write what its plugins logged. Tools that were loaded can no longer be called."""
         with self._starting:
             if self._sandbox is not None:
                 self._sandbox.close()
                 self._sandbox = None
+        if self._log is not None:
+            self._log.close()
 
     def __enter__(self) -> Self:
         return self

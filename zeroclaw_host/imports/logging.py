@@ -7,31 +7,25 @@ from typing import Final, cast
 
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.interface import HostFunction, HostInterface, interface
-from zeroclaw_host.services.logging import LogRecord
-
-MAX_RECORD_BYTES: Final = 64 * 1024
-"""Bytes of function name, attributes and message of one record. A larger one is dropped whole, never cut."""
+from zeroclaw_host.services.logging import MAX_RECORD_BYTES, LogRecord
 
 
 def _log_record(frame: CallFrame, level: str, event: Mapping[str, object]) -> None:
-    function = cast("str", event["function-name"])
-    attributes = cast("str | None", event["attrs"])
-    message = cast("str", event["message"])
-    if sum(len(text.encode()) for text in (function, attributes or "", message)) > MAX_RECORD_BYTES:
-        return
-    frame.services.log.emit(
-        LogRecord(
-            instance=frame.scope.identity,
-            call_site=frame.call_site,
-            level=level,
-            message=message,
-            function=function,
-            action=cast("str", event["action"]),
-            outcome=cast("str | None", event["outcome"]),
-            duration_ms=cast("int | None", event["duration-ms"]),
-            raw=attributes,
-        )
+    record = LogRecord(
+        instance=frame.scope.identity,
+        call_site=frame.call_site,
+        level=level,
+        message=cast("str", event["message"]),
+        function=cast("str", event["function-name"]),
+        action=cast("str", event["action"]),
+        outcome=cast("str | None", event["outcome"]),
+        duration_ms=cast("int | None", event["duration-ms"]),
+        raw=cast("str | None", event["attrs"]),
     )
+    if record.size > MAX_RECORD_BYTES:
+        frame.services.log.drop()
+    else:
+        frame.services.log.emit(record)
 
 
 INTERFACE: Final[HostInterface] = interface(

@@ -15,6 +15,9 @@ from typing import Final, Protocol
 
 from zeroclaw_host.instance import InstanceIdentity
 
+MAX_RECORD_BYTES: Final = 64 * 1024
+"""Bytes of function name, attributes and message of one record. A larger one is dropped whole, never cut."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
@@ -43,24 +46,41 @@ class LogRecord:
     source: str = "log"
     time_ns: int = field(default_factory=time.time_ns)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the texts that the guest wrote."""
+        return sum(len(text.encode()) for text in (self.function, self.message, self.raw or ""))
+
 
 class LogSink(Protocol):
-    """Takes guest records. Must not block and must not raise; it may drop."""
+    """Takes guest records. Must not block and must not raise; it may drop.
+
+    One that could block stands behind a :class:`~zeroclaw_host.services.log_queue.LogQueue`.
+    """
 
     def emit(self, record: LogRecord) -> None:
-        """Take one record."""
+        """Take one record, of at most :data:`MAX_RECORD_BYTES`."""
+        ...
+
+    def drop(self) -> None:
+        """Count a record that was larger than that, and is gone."""
         ...
 
 
 class MemoryLogSink:
-    """A sink that keeps records in a list, for tests and tools."""
+    """A sink that keeps records in a list and counts those that were dropped, for tests and tools."""
 
     def __init__(self) -> None:
         self.records: list[LogRecord] = []
+        self.dropped = 0
 
     def emit(self, record: LogRecord) -> None:
         """Append the record."""
         self.records.append(record)
+
+    def drop(self) -> None:
+        """Count it."""
+        self.dropped += 1
 
 
 class StandardLogSink:
@@ -85,3 +105,7 @@ class StandardLogSink:
         self._logger.log(
             level, "%s: %s", record.instance.package, record.message, extra={"plugin_record": record}
         )
+
+    def drop(self) -> None:
+        """Warn of it."""
+        self._logger.warning("a plugin's log record of more than %d bytes was dropped", MAX_RECORD_BYTES)

@@ -110,7 +110,10 @@ class _Nothing:
         raise ConfigInvalid("no configuration is read while a component is only checked")
 
     def emit(self, record: LogRecord) -> None:
-        """Drop the record."""
+        """Nobody listens."""
+
+    def drop(self) -> None:
+        """Nobody counts."""
 
 
 _NO_SERVICES: Final = InstanceServices(config=_Nothing(), log=_Nothing())

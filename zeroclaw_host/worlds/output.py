@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from zeroclaw_host.sandbox.frame import CallFrame, OutputCapture
-from zeroclaw_host.services.logging import LogRecord
+from zeroclaw_host.services.logging import MAX_RECORD_BYTES, LogRecord
 
 _LEVELS: Final = {"stdout": "info", "stderr": "warn"}
 
@@ -26,9 +26,9 @@ def emit_output(frame: CallFrame) -> None:
 
 
 def _message(capture: OutputCapture) -> str:
-    text = capture.text().rstrip("\n")
-    return (
-        f"[the first {capture.total - len(text.encode())} bytes are not kept]\n{text}"
-        if capture.truncated
-        else text
-    )
+    """What is kept of a stream, within the size of a record: bytes that are no UTF-8 grow when they are replaced."""
+    data = capture.text().rstrip("\n").encode()
+    if not capture.truncated and len(data) <= MAX_RECORD_BYTES:
+        return data.decode()
+    note = f"[only the end of {capture.total} bytes is kept]\n"
+    return note + data[len(note) - MAX_RECORD_BYTES :].decode(errors="ignore")

@@ -26,7 +26,7 @@ from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.saving import DIRECTORY_MODE, make_private, storage_error
 from zeroclaw_daemon.config.source import ConfigSource
-from zeroclaw_daemon.daemon_log import DaemonLogHandler, GuestLog, LogFile
+from zeroclaw_daemon.daemon_log import DaemonLogHandler, LogFile, guest_log
 from zeroclaw_daemon.leaves import unwrapped
 from zeroclaw_daemon.plugin_tools import PluginTools
 from zeroclaw_daemon.records import record
@@ -69,7 +69,7 @@ class Daemon:
             self._terminal = Terminal()
             undo.callback(self._terminal.close)
             log = undo.enter_context(_log_to(Path(self._paths.log_file), self._terminal, self._paths))
-            guests = GuestLog(log)
+            guests = guest_log(log)
             undo.callback(guests.close)
             self._config = ConfigSource(
                 Path(self._paths.config_file), self._env, on_error=_report_error, on_change=_report_snapshot

@@ -1,8 +1,7 @@
 """The daemon log: one JSON object a line, in a file that cannot grow without bound (D-46).
 
 Everything the daemon logs through :mod:`logging` ends here, and everything plugins log, with the host's own words about
-who called them (PLG-028). Plugins may talk faster than a disk writes: their records wait in a bounded queue, what does
-not fit is dropped and counted, and the count is logged.
+who called them (PLG-028).
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ import errno
 import json
 import logging
 import os
-import queue
 import stat
 import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, cast
@@ -24,16 +23,11 @@ from typing import Final, cast
 from zeroclaw_daemon.config.saving import FILE_MODE, make_private, storage_error
 from zeroclaw_daemon.records import ATTRIBUTE
 from zeroclaw_host.errors import Remedy
+from zeroclaw_host.services.log_queue import Drops, LogQueue
 from zeroclaw_host.services.logging import LogRecord
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Size at which a file is set aside. Two files are kept, so the log takes at most twice this."""
-QUEUE_RECORDS: Final = 1024
-QUEUE_BYTES: Final = 8 * 1024 * 1024
-"""Guest texts waiting to be written, over all plugins."""
-RECORD_BYTES: Final = 64 * 1024
-"""Function, attributes and message of one guest record; a larger one is dropped whole."""
-DROP_REPORT_SECONDS: Final = 2.0
 
 _SEVERITY: Final = {"trace": 1, "debug": 5, "info": 9, "warn": 13, "error": 17}
 _SEVERITY_OF_LEVEL: Final = {
@@ -195,88 +189,26 @@ def _where(record: logging.LogRecord) -> list[str]:
     return frames
 
 
-class GuestLog:
-    """Takes the records of plugins without ever waiting for the disk; a thread of its own writes them.
+def guest_log(file: LogFile) -> LogQueue:
+    """Takes the records of plugins without ever waiting for the disk; what it drops becomes a warning in the file.
 
-    :param file: where they go.
-    :param capacity: records that may wait.
-    :param capacity_bytes: bytes of guest text that may wait.
+    Close it before the file.
     """
+    return LogQueue(
+        lambda record: file.write(guest_line(record)), lambda drops: file.write(drops_line(drops))
+    )
 
-    def __init__(
-        self, file: LogFile, *, capacity: int = QUEUE_RECORDS, capacity_bytes: int = QUEUE_BYTES
-    ) -> None:
-        self._file = file
-        self._queue: queue.Queue[tuple[LogRecord, int] | None] = queue.Queue()
-        self._capacity = capacity
-        self._capacity_bytes = capacity_bytes
-        self._lock = threading.Lock()
-        self._waiting = 0
-        self._waiting_bytes = 0
-        self._dropped = 0
-        self._reported = 0
-        self._closed = False
-        self._writer = threading.Thread(target=self._write, name="guest-log", daemon=True)
-        self._writer.start()
 
-    @property
-    def dropped(self) -> int:
-        """Records dropped so far."""
-        return self._dropped
-
-    def emit(self, record: LogRecord) -> None:
-        """Take one record, or drop it when it is too large or too much is waiting."""
-        size = len(record.function.encode()) + len(record.message.encode()) + len((record.raw or "").encode())
-        with self._lock:
-            full = self._waiting >= self._capacity or self._waiting_bytes + size > self._capacity_bytes
-            if self._closed or full or size > RECORD_BYTES:
-                self._dropped += 1
-                return
-            self._waiting += 1
-            self._waiting_bytes += size
-            self._queue.put_nowait((record, size))
-
-    def close(self) -> None:
-        """Write what is waiting and stop."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._queue.put_nowait(None)
-        self._writer.join()
-        self._report_drops()
-
-    def _write(self) -> None:
-        while True:
-            try:
-                item = self._queue.get(timeout=DROP_REPORT_SECONDS)
-            except queue.Empty:
-                self._report_drops()
-                continue
-            if item is None:
-                return
-            record, size = item
-            self._file.write(guest_line(record))
-            with self._lock:
-                self._waiting -= 1
-                self._waiting_bytes -= size
-            self._report_drops()
-
-    def _report_drops(self) -> None:
-        with self._lock:
-            total, new = self._dropped, self._dropped - self._reported
-            self._reported = total
-        if new:
-            self._file.write(
-                log_line(
-                    time_ns=time.time_ns(),
-                    severity="warn",
-                    message="log records of plugins were dropped",
-                    event={"action": "drop", "category": "plugin", "outcome": "failure"},
-                    attribution={},
-                    attributes={"newly_dropped": new, "total_dropped": total},
-                )
-            )
+def drops_line(drops: Drops) -> dict[str, object]:
+    """How many records of plugins were dropped."""
+    return log_line(
+        time_ns=time.time_ns(),
+        severity="warn",
+        message="log records of plugins were dropped",
+        event={"action": "drop", "category": "plugin", "outcome": "failure"},
+        attribution={},
+        attributes=asdict(drops),
+    )
 
 
 def guest_line(record: LogRecord) -> dict[str, object]:
