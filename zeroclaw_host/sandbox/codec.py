@@ -6,17 +6,35 @@ contract says, not one that the component chose.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ctypes import byref
+from typing import TypeVar
 
 from wasmtime import Store
 from wasmtime.component import Func
 
 from zeroclaw_host.contract import FunctionType
+from zeroclaw_host.errors import GuestFailure
 from zeroclaw_host.sandbox import raw
 from zeroclaw_host.sandbox.lifting import lifter
 from zeroclaw_host.sandbox.lowering import lowerer
 from zeroclaw_host.sandbox.resources import ResourceTable
 from zeroclaw_host.sandbox.values import ValueMismatch
+
+T = TypeVar("T")
+
+
+def taken(lift: Callable[..., T], *value: object) -> T:
+    """A guest's result, read. A mismatch here is the guest's, not that of an argument: the caller must be able to tell them apart.
+
+    :raises GuestFailure: it does not have its type.
+    """
+    try:
+        return lift(*value)
+    except ValueMismatch as error:
+        raise GuestFailure(
+            f"the plugin's answer does not have the type that the contract says: {error}"
+        ) from error
 
 
 class ImportCodec:
@@ -65,6 +83,7 @@ class ExportCodec:
 
         :raises ValueMismatch: an argument does not have its type; the guest was not called.
         :raises WasmtimeError: the call trapped.
+        :raises PluginError: its result cannot be taken.
         """
         if len(values) != len(self._lowers):
             raise ValueMismatch(f"{len(values)} arguments were given where {len(self._lowers)} belong")
@@ -75,7 +94,7 @@ class ExportCodec:
             for index, lower in enumerate(self._lowers):
                 lower(table, context, values[index], args[index])
             raw.call_function(function, store, args, len(values), result)
-            return None if self._lift is None else self._lift(table, context, result)
+            return None if self._lift is None else taken(self._lift, table, context, result)
         finally:
             for arg in args:
                 raw.delete_value(byref(arg))

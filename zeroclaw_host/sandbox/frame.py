@@ -111,6 +111,9 @@ class CallFrame:
         self.error: PluginError | None = None
         """The first error a host function met. The gate keeps it here; the call's caller gets it."""
         self.host_calls = 0
+        self.waited = 0.0
+        """Seconds the caller waited before the call got a thread, as far as they count against its deadline."""
+        self._outer: CallFrame | None = None
         self._clock = clock
         self._started = clock()
         self._deadline = self._started + limits.call_timeout_seconds
@@ -121,9 +124,30 @@ class CallFrame:
         self._config: ResolvedConfig | ConfigInvalid | None = None
 
     def begin(self) -> None:
-        """Start the clock anew: the call got a thread. Waiting for one is not the plugin's time."""
-        self._started = self._clock()
+        """Start the clock anew: the call got a thread. Waiting for one is not the plugin's time, but for :attr:`waited`."""
+        self._started = self._clock() - self.waited
         self._deadline = self._started + self.limits.call_timeout_seconds
+        self._host_seconds = self.waited
+
+    def within(self, phase: Phase, table: ResourceTable) -> CallFrame:
+        """A frame for a further guest call that the same caller's call needs, as a rebuilt plugin's start does.
+
+        It has a budget, a configuration and an output of its own; deadline and cancellation are those of this frame.
+        """
+        inner = CallFrame(
+            scope=self.scope,
+            services=self.services,
+            limits=self.limits,
+            phase=phase,
+            call_site=self.call_site,
+            table=table,
+            clock=self._clock,
+        )
+        inner._outer = self
+        inner._changed = self._changed
+        inner._started, inner._deadline = self._started, self._deadline
+        inner._host_seconds = self._host_seconds
+        return inner
 
     # --- time -------------------------------------------------------------------------------------------------------
 
@@ -138,7 +162,7 @@ class CallFrame:
         :raises DeadlineExceeded: none are left.
         :raises CallCancelled: the caller gave up.
         """
-        if self._cancelled:
+        if self.cancelled:
             raise CallCancelled("the call was cancelled by its caller")
         left = self._deadline - self._clock()
         if left <= 0:
@@ -184,8 +208,8 @@ class CallFrame:
 
     @property
     def cancelled(self) -> bool:
-        """Whether :meth:`cancel` was called."""
-        return self._cancelled
+        """Whether :meth:`cancel` was called, here or on the frame that this one is within."""
+        return self._cancelled or (self._outer is not None and self._outer.cancelled)
 
     def enter_host(self) -> None:
         """From here on the time is the host's, not the guest's. The gate says so; imports need not."""
