@@ -1,7 +1,9 @@
 """The same conversions through wasmtime-py's own public interface: slower, for a release whose structures changed.
 
 The library shows an option, result or variant bare where Python's types tell its cases apart, and tagged otherwise; the
-functions here translate between that and the uniform mapping of :mod:`zeroclaw_host.sandbox.values`.
+functions here translate between that and the uniform mapping of :mod:`zeroclaw_host.sandbox.values`. Where it would
+confuse two cases, it is told which one is meant, by a name of its own that is no public one
+(:func:`~zeroclaw_host.sandbox.raw.library_takes_chosen`); a release without that name refuses such values.
 
 The library also keeps two globals that threads overwrite for each other (the last exception of a host function, and a
 scratch set it uses to tell cases apart), so calls on this path run one at a time; see ``conversion``.
@@ -31,6 +33,7 @@ from zeroclaw_host.contract import (
 from zeroclaw_host.sandbox.interface import resource_id
 from zeroclaw_host.sandbox.limits import MAX_TEXT_BYTES, text_too_long
 from zeroclaw_host.sandbox.lowering import INTEGERS, encode
+from zeroclaw_host.sandbox.raw import Chosen, library_takes_chosen
 from zeroclaw_host.sandbox.resources import ResourceTable
 from zeroclaw_host.sandbox.values import Err, Ok, Some, ValueMismatch
 
@@ -121,7 +124,7 @@ def _bare_case(cases: _Cases, value: object) -> str:
     raise ValueMismatch("a value is none of its type's cases")
 
 
-def confuses_cases(kind: WitType) -> bool:
+def _confuses_cases(kind: WitType) -> bool:
     """Whether the library may take a bare value of this type for a case that it is not of."""
     if not isinstance(kind, OptionType | ResultType | VariantType) or _tagged(_cases(kind)):
         return False
@@ -134,11 +137,23 @@ def confuses_cases(kind: WitType) -> bool:
     return False
 
 
+def _must_choose(kind: WitType) -> bool:
+    """Whether values of this type go to the library with the name of their case.
+
+    One that holds such a value bare does as well: the library could not tell the class of it.
+    """
+    if not isinstance(kind, OptionType | ResultType | VariantType):
+        return False
+    return _confuses_cases(kind) or any(
+        payload is not None and _must_choose(payload) for _, payload in _cases(kind)
+    )
+
+
 def _check_choice(cases: _Cases, wanted: str, value: object) -> None:
     """Refuse a bare value that the library would take for another case than it is of.
 
     It asks ``isinstance`` case by case, so that an integer's case takes a boolean, and a case that may be None takes all.
-    A handful of the contract's functions have such results (:func:`confuses_cases`); they fail here instead of lying.
+    Better no answer than a wrong one.
     """
     for name, payload in cases:
         if value is None if payload is None else isinstance(value, tuple(_classes(payload))):
@@ -253,6 +268,7 @@ def _case_to_library(kind: OptionType | ResultType | VariantType) -> Translate:
     cases = _cases(kind)
     payloads = {name: None if payload is None else to_library(payload) for name, payload in cases}
     tagged = _tagged(cases)
+    chosen = not tagged and _must_choose(kind) and library_takes_chosen()
 
     def translate(table: ResourceTable, store: Context, value: Any) -> Any:
         name, content = _named_case(kind, value)
@@ -264,6 +280,8 @@ def _case_to_library(kind: OptionType | ResultType | VariantType) -> Translate:
         translated = None if payload is None else payload(table, store, content)
         if tagged:
             return Variant(name, translated)
+        if chosen:
+            return Chosen(name, translated)
         _check_choice(cases, name, translated)
         return translated
 
