@@ -19,6 +19,7 @@ import pytest
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid, RemedyAction, StorageError
 from zeroclaw_host.sandbox import cache as caching
+from zeroclaw_host.sandbox.artifacts import ArtifactName, ArtifactStore
 from zeroclaw_host.sandbox.cache import ComponentCache
 from zeroclaw_host.sandbox.compile import CompileLimits
 from zeroclaw_host.sandbox.engine import Engines
@@ -169,15 +170,15 @@ def test_the_file_that_was_checked_is_the_file_that_is_loaded(
     fresh(directory).load(component)
     fresh(directory).load(other)
     path = artifact_of(directory, component)
-    authentic = ComponentCache._authentic
+    authentic = ArtifactStore._authentic
 
-    def swap_after_check(self: ComponentCache, descriptor: int, digest: str) -> bool:
-        good = authentic(self, descriptor, digest)
+    def swap_after_check(self: ArtifactStore, name: ArtifactName, descriptor: int) -> bool:
+        good = authentic(self, name, descriptor)
         path.unlink()
         path.write_bytes(b"not even compiled code")
         return good
 
-    monkeypatch.setattr(ComponentCache, "_authentic", swap_after_check)
+    monkeypatch.setattr(ArtifactStore, "_authentic", swap_after_check)
     assert fresh(directory).load(component).type is not None
 
 
@@ -216,7 +217,7 @@ def test_a_full_disk_leaves_nothing_half_written(directory, component, monkeypat
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(caching.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageError) as caught:
         cache.load(component)
     assert caught.value.remedy is not None
@@ -252,7 +253,7 @@ def test_a_process_that_holds_the_lock_and_was_stopped_delays_no_longer_than_a_c
     cache = ComponentCache(directory, Engines(), limits=CompileLimits(seconds=0.3))
     digest = hashlib.sha256(component).hexdigest()
     told: list[float] = []
-    with (directory / f".{digest[:16]}.lock").open("w") as held:
+    with (directory / f".component-{digest[:16]}.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with suppress(CompileLimit):  # the time is short for the compiler too
             cache.load(component, progress=told.append)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid
 from zeroclaw_host.sandbox import compile as compiling
-from zeroclaw_host.sandbox.compile import MAX_COMPONENT_BYTES, CompileLimits, check_header, compile_component
+from zeroclaw_host.sandbox.compile import CompileLimits, compile_component
+from zeroclaw_host.sandbox.header import MAX_COMPONENT_BYTES, check_header
 
 EMPTY = b"\0asm\x0d\0\x01\0"
 
@@ -211,13 +213,35 @@ def test_the_compilers_chain_of_reasons_is_the_errors(wat):
     assert "illegal opcode" in last
 
 
+ENDLESS = """
+import os, sys, time
+from zeroclaw_host.sandbox import compiler
+def endless(engines, job):
+    os.write(job.artifact, b"begun")
+    time.sleep(60)
+compiler._compile = endless
+compiler.main(sys.argv[1:])
+"""
+
+KILLED_HOST = """
+import sys
+from zeroclaw_host.sandbox import compile as compiling
+compiling._COMMAND = (sys.executable, "-c", sys.argv[1])
+compiling.compile_component(bytes.fromhex(sys.argv[2]), int(sys.argv[3]))
+"""
+
+
 def test_a_compiler_whose_host_was_killed_ends_by_itself():
-    """The child carries its own clock; here the host's never strikes."""
-    script = (
-        "import sys, time; from zeroclaw_host.sandbox import compile as compiling;"
-        "compiling._compile = lambda *_: time.sleep(60); compiling.main(sys.argv[1:])"
+    reading, writing = os.pipe()
+    host = subprocess.Popen(
+        [sys.executable, "-c", KILLED_HOST, ENDLESS, EMPTY.hex(), str(writing)], pass_fds=(writing,)
     )
-    with tempfile.TemporaryFile() as artifact:
-        sizes = [str(2 * 1024**3), str(1024**3), str(1024**2), "0", str(artifact.fileno())]
-        child = subprocess.Popen([sys.executable, "-c", script, *sizes], pass_fds=(artifact.fileno(),))
-        assert child.wait(30) == -signal.SIGALRM
+    os.close(writing)
+    assert os.read(reading, 100) == b"begun"
+    host.kill()
+    host.wait()
+    ended = select.poll()
+    ended.register(reading)
+    assert ended.poll(20_000), "the pipe ends when nobody is left who could write to it"
+    assert os.read(reading, 100) == b""
+    os.close(reading)

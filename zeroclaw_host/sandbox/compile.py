@@ -1,70 +1,57 @@
-"""Compiling a component, in a child process with bounded memory and time.
+"""Compiling, in a child process with bounded memory and time.
 
 The compiler is the largest piece of code that ever sees a plugin's bytes, and it is asked to do as much as they say. The
-host's own process never does that: it looks at the first bytes, and the child does the rest. Run as a module, this file
-is the child.
+host's own process never does that: it looks at the first bytes, and the child (:mod:`~zeroclaw_host.sandbox.compiler`)
+does the rest.
 """
 
 from __future__ import annotations
 
-import math
 import os
-import resource
+import select
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import BinaryIO, Final
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid, Kind, Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.sandbox.causes import chain, sentences
-
-if TYPE_CHECKING:
-    from zeroclaw_host.sandbox.engine import Engines
-
-MAX_COMPONENT_BYTES: Final = 64 * 1024 * 1024
-"""The largest component this host takes."""
-
-_MAGIC: Final = b"\0asm"
-_CORE_VERSION: Final = b"\x01\0\0\0"
-_COMPONENT_VERSION: Final = b"\x0d\0\x01\0"
-_HEADER_BYTES: Final = 8
-
-_MAX_SECTIONS_LOOKED_AT: Final = 10_000
-"""A real component has some hundred. One made of millions of empty ones is left to the child, which is bounded."""
+from zeroclaw_host.sandbox.compiler import Ending, Form, Job, Order, Report, Stage
+from zeroclaw_host.sandbox.header import check_header
 
 _POLL_SECONDS: Final = 0.25
-"""How often a waiting parent looks at the clock and reports progress."""
-
-_INVALID: Final = 3
-"""The child's exit status for a component the compiler refuses. Its reason is on standard output."""
-
-_UNWRITTEN: Final = 5
-"""The child's exit status when it could not write the artifact. The error number is on standard output."""
-
-_NEEDS_CONCURRENCY: Final = "requires the component model async feature"
-"""How wasmtime refuses a component that imports an asynchronous built-in."""
-
-_LOADING: Final = "loading"
-"""What the child says before it loads what was compiled, so that an end there is told from an earlier one."""
+"""How often a waiting parent reports progress."""
 
 _MAX_COMPILERS: Final = 2
 """Compilations at once in one process. Each may take gigabytes, and one keeps all processors busy."""
 
-_OUT_OF_MEMORY: Final = 4
-"""The child's exit status when Python, and not the compiler, ran out of memory."""
-
 _KEPT_ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "TMPDIR", "LANG", "LC_ALL")
 """What the child needs of the environment; the rest may hold secrets and is none of a compiler's business."""
 
+_COMMAND: Final = (
+    sys.executable,
+    "-P",  # the working directory is no place to import from
+    "-m",
+    "zeroclaw_host.sandbox.compiler",
+)
+
+_CRASHES: Final = frozenset(
+    {signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGTRAP}
+)
+"""Signals a process brings upon itself. Those of others, such as the system's when memory is short, say nothing about
+what was compiled."""
+
+_SAID_BYTES: Final = 256 * 1024
+_NOISE_BYTES: Final = 64 * 1024
+
 Progress = Callable[[float], None]
-"""Told the seconds spent so far, a few times a second."""
+"""Told the seconds spent so far, a few times a second. Whoever raises there gives the compilation up."""
 
 
 class CompilerFailed(ZeroclawError):
@@ -79,7 +66,7 @@ class CompileLimits:
     """What one compilation may use. A Python plugin of 18 MB takes 12 s on two cores and 600 MB."""
 
     memory_bytes: int = 2 * 1024**3
-    """Address space of the child."""
+    """Address space of the process that compiles."""
     seconds: float = 120.0
     artifact_bytes: int = 1024**3
     """Size of what it may write."""
@@ -88,106 +75,63 @@ class CompileLimits:
     plugin takes one mebibyte; a component of a thousand bytes that nests instances takes gigabytes."""
 
 
-def check_header(component: bytes) -> None:
-    """Refuse what cannot be a component, without compiling it.
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something to compile, and the open, empty file its compiled code goes to."""
 
-    :raises ComponentInvalid: too large, no WebAssembly, a core module, or cut off.
-    """
-    if len(component) > MAX_COMPONENT_BYTES:
-        raise ComponentInvalid(
-            f"the component has {len(component)} bytes; at most {MAX_COMPONENT_BYTES} are allowed",
-            details={"bytes": len(component), "maximum": MAX_COMPONENT_BYTES},
-        )
-    rebuild = Remedy(RemedyAction.REBUILD_PLUGIN)
-    if component[:4] != _MAGIC[: len(component[:4])] or not component:
-        raise ComponentInvalid("the file is no WebAssembly component", remedy=rebuild)
-    version = component[4:_HEADER_BYTES]
-    if version == _CORE_VERSION:
-        raise ComponentInvalid("the file is a core WebAssembly module, not a component", remedy=rebuild)
-    if len(version) == 4 and version != _COMPONENT_VERSION:
-        raise ComponentInvalid("the file is a component of a version this host does not know", remedy=rebuild)
-    if len(component) < _HEADER_BYTES or not _sections_are_whole(component):
-        raise ComponentInvalid("the component is truncated", remedy=rebuild)
-
-
-def _sections_are_whole(component: bytes) -> bool:
-    """Whether the sections' announced sizes add up to the bytes there are. What is inside is the compiler's to judge."""
-    position, end = _HEADER_BYTES, len(component)
-    for _ in range(_MAX_SECTIONS_LOOKED_AT):
-        if position >= end:
-            break
-        position += 1  # the section's kind
-        size = shift = 0
-        while True:
-            if position >= end or shift > 28:
-                return False
-            byte = component[position]
-            position += 1
-            size |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        position += size
-    else:
-        return True
-    return position == end
+    form: Form
+    content: bytes
+    artifact: int
 
 
 def compile_component(
     component: bytes, artifact: int, *, limits: CompileLimits | None = None, progress: Progress | None = None
 ) -> None:
-    """Compile into an open, empty file.
+    """Compile one component into an open, empty file. See :func:`compile_sources`.
 
-    :param artifact: a file descriptor open for writing; the compiled code is written to it from its position on.
-    :raises ComponentInvalid: the bytes are no component, or the compiler refuses them.
-    :raises CompileLimit: it took more memory or time than allowed. ``details`` holds ``limit``.
-    :raises CompilerFailed: the child could not do its work.
-    :raises OSError: the file cannot be written.
+    :raises ComponentInvalid: also when the first bytes say that it is none.
     """
     check_header(component)
+    compile_sources([Source(Form.COMPONENT, component, artifact)], limits=limits, progress=progress)
+
+
+def compile_sources(
+    sources: Sequence[Source],
+    *,
+    limits: CompileLimits | None = None,
+    progress: Progress | None = None,
+    background: bool = False,
+) -> None:
+    """Compile several sources in one run of the compiler, one after the other.
+
+    :param limits: the time is that of all together.
+    :param background: at the lowest priority.
+    :raises ComponentInvalid: the compiler refuses one of the sources, or crashes on it.
+    :raises CompileLimit: it took more memory or time than allowed. ``details`` holds ``limit``.
+    :raises CompilerFailed: the child could not do its work.
+    :raises OSError: a file cannot be written.
+
+    What was written is of no use after an error.
+    """
     bounds = limits or CompileLimits()
-    command = [
-        sys.executable,
-        "-P",  # the working directory is no place to import from
-        "-m",
-        "zeroclaw_host.sandbox.compile",
-        str(bounds.memory_bytes),
-        str(bounds.artifact_bytes),
-        str(bounds.loaded_bytes),
-        str(math.ceil(bounds.seconds)),
-        str(artifact),
-    ]
-    # Everything goes through files: a pipe would need somebody to keep it flowing while the child computes.
-    with (
-        _turn(progress),
-        tempfile.TemporaryFile() as source,
-        tempfile.TemporaryFile() as said,
-        tempfile.TemporaryFile() as noise,
-    ):
-        source.write(component)
-        source.seek(0)
-        try:
-            child = subprocess.Popen(
-                command,
-                stdin=source,
-                stdout=said,
-                stderr=noise,
-                pass_fds=(artifact,),
-                env=_child_environment(),
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise CompilerFailed("the compiler's process could not be started") from error
-        status = _wait(child, bounds, progress)
-        said.seek(0)
-        noise.seek(0)
-        _judge(
-            status,
-            said.read(64 * 1024).decode("utf-8", "replace"),
-            noise.read(64 * 1024).decode("utf-8", "replace"),
-            bounds,
+    with _turn(progress), ExitStack() as files:
+        jobs = tuple(
+            Job(source.form, files.enter_context(_in_memory(source.content)).fileno(), source.artifact)
+            for source in sources
         )
+        order = Order(
+            jobs=jobs,
+            parent=os.getpid(),
+            memory_bytes=bounds.memory_bytes,
+            artifact_bytes=bounds.artifact_bytes,
+            loaded_bytes=bounds.loaded_bytes,
+            seconds=bounds.seconds,
+            background=background,
+        )
+        # Files, and no pipes: those would need somebody to keep them flowing while the child computes.
+        said, noise = files.enter_context(_in_memory()), files.enter_context(_in_memory())
+        status = _run(order, said, noise, progress)
+        _judge(status, _text(said, _SAID_BYTES), _text(noise, _NOISE_BYTES), bounds)
 
 
 _turns: Final = threading.BoundedSemaphore(_MAX_COMPILERS)
@@ -206,6 +150,42 @@ def _turn(progress: Progress | None) -> Generator[None]:
         _turns.release()
 
 
+def _in_memory(content: bytes = b"") -> BinaryIO:
+    file = os.fdopen(os.memfd_create("zeroclaw-compile", os.MFD_CLOEXEC), "w+b")
+    file.write(content)
+    file.flush()
+    return file
+
+
+def _text(file: BinaryIO, limit: int) -> str:
+    file.seek(0)
+    return file.read(limit).decode("utf-8", "replace")
+
+
+def _run(order: Order, said: BinaryIO, noise: BinaryIO, progress: Progress | None) -> int:
+    """The child's exit status. It and its children are dead when this returns or raises."""
+    try:
+        child = subprocess.Popen(
+            [*_COMMAND, order.to_json()],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=noise,
+            pass_fds=[number for job in order.jobs for number in (job.source, job.artifact)],
+            env=_child_environment(),
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CompilerFailed("the compiler's process could not be started") from error
+    try:
+        _wait(child, order.seconds, progress)
+    finally:
+        # While its end is not yet taken note of, the number belongs to it and to its children.
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    return child.returncode
+
+
 def _child_environment() -> dict[str, str]:
     """The reduced environment, with this package importable from wherever this process found it."""
     environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
@@ -215,123 +195,90 @@ def _child_environment() -> dict[str, str]:
     return environment
 
 
-def _wait(child: subprocess.Popen[bytes], bounds: CompileLimits, progress: Progress | None) -> int:
-    """The child's exit status. It is dead when this returns or raises."""
+def _wait(child: subprocess.Popen[bytes], seconds: float, progress: Progress | None) -> None:
+    """Wait until the child ended.
+
+    :raises CompileLimit: the time is up.
+    """
     started = time.monotonic()
+    descriptor = os.pidfd_open(child.pid)
     try:
-        while True:
-            spent = time.monotonic() - started
-            if spent >= bounds.seconds:
-                raise CompileLimit(
-                    f"compiling the component took longer than {bounds.seconds:g} s",
-                    details={"limit": "seconds", "maximum": bounds.seconds},
-                )
-            try:
-                return child.wait(min(_POLL_SECONDS, bounds.seconds - spent))
-            except subprocess.TimeoutExpired:
-                if progress is not None:
-                    progress(time.monotonic() - started)
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        while (left := seconds - (time.monotonic() - started)) > 0:
+            if ended.poll(min(_POLL_SECONDS, left) * 1000):
+                return
+            if progress is not None:
+                progress(time.monotonic() - started)
     finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)  # it has a child of its own
-            child.wait()
-
-
-def _judge(status: int, said: str, noise: str, bounds: CompileLimits) -> None:
-    """Turn the child's end into an error, or return if it was a good one."""
-    if status == 0:
-        return
-    if status == _INVALID:
-        reasons = sentences(said) or ("the compiler gave no reason",)
-        raise ComponentInvalid(
-            f"the component cannot be compiled: {reasons[-1]}",
-            remedy=Remedy(RemedyAction.REBUILD_PLUGIN),
-            details={"compiler": said.strip()},
-        ) from chain(said)
-    if status == _UNWRITTEN:
-        number = int(said)
-        raise OSError(number, os.strerror(number))
-    if status == -signal.SIGXFSZ:
-        raise CompileLimit(
-            f"the compiled component is larger than {bounds.artifact_bytes} bytes",
-            details={"limit": "artifact_bytes", "maximum": bounds.artifact_bytes},
-        )
-    if said.startswith(_LOADING):
-        raise CompileLimit(
-            f"the component's structure takes more than {bounds.loaded_bytes // 1024**2} MiB of memory",
-            details={"limit": "loaded_bytes", "maximum": bounds.loaded_bytes},
-        )
-    if status == _OUT_OF_MEMORY or "memory allocation of" in noise:
-        raise CompileLimit(
-            f"compiling the component took more than {bounds.memory_bytes // 1024**2} MiB of memory",
-            details={"limit": "memory_bytes", "maximum": bounds.memory_bytes},
-        )
-    ended = f"signal {-status}" if status < 0 else f"status {status}"
-    raise CompilerFailed(
-        f"the compiler's process ended with {ended}", details={"stderr": noise.strip()[-2000:]}
+        os.close(descriptor)
+    raise CompileLimit(
+        f"compiling the component took longer than {seconds:g} s",
+        details={"limit": "seconds", "maximum": seconds},
     )
 
 
-def main(arguments: list[str]) -> int:
-    """The child: a component on standard input, compiled into the file descriptor of the last argument.
-
-    The compiler runs in a child of its own. So this process has never held more than it needs when it loads the result
-    the way the host will, and finds out what that takes.
-    """
-    memory_bytes, artifact_bytes, loaded_bytes, seconds, artifact = map(int, arguments)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (artifact_bytes, artifact_bytes))
-    # Python ignores this signal, and what it makes of it would be a full disk's twin.
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-    from zeroclaw_host.sandbox.engine import Engines
-
-    engines = Engines()
-    compiler = os.fork()
-    signal.alarm(seconds + 1)  # a parent that was killed stops nobody
-    if compiler == 0:
-        return _compile(engines, artifact)
-    status = os.waitstatus_to_exitcode(os.waitpid(compiler, 0)[1])
-    if status < 0:
-        os.kill(os.getpid(), -status)
-    return status or _load(engines, artifact, loaded_bytes)
-
-
-def _compile(engines: Engines, artifact: int) -> int:
-    from wasmtime import WasmtimeError
-    from wasmtime.component import Component
-
-    component = sys.stdin.buffer.read()
+def _judge(status: int, said: str, noise: str, bounds: CompileLimits) -> None:
+    """Turn the child's report into an error, or return if it was a good one."""
     try:
-        try:
-            compiled = Component(engines.plain, component).serialize()
-        except WasmtimeError as error:
-            if _NEEDS_CONCURRENCY not in str(error):
-                raise
-            compiled = Component(engines.concurrent(), component).serialize()
-    except WasmtimeError as error:
-        sys.stdout.buffer.write(str(error).encode())
-        return _INVALID
-    except MemoryError:
-        return _OUT_OF_MEMORY
-    try:
-        with os.fdopen(artifact, "wb", closefd=False) as out:
-            out.write(compiled)
-    except OSError as error:
-        print(error.errno)
-        return _UNWRITTEN
-    return 0
+        report = Report.from_json(said)
+    except ValueError:
+        report = Report(Ending.SIGNAL if status < 0 else Ending.STATUS, number=abs(status))
+    match report.ending:
+        case None:
+            return
+        case Ending.UNWRITTEN:
+            raise OSError(report.number, os.strerror(report.number))
+        case Ending.REFUSED if not _lacks_memory(report.text):
+            reasons = sentences(report.text) or ("the compiler gave no reason",)
+            raise ComponentInvalid(
+                f"the component cannot be compiled: {reasons[-1]}",
+                remedy=Remedy(RemedyAction.REBUILD_PLUGIN),
+                details={"compiler": report.text.strip()},
+            ) from chain(report.text)
+        case Ending.SIGNAL if report.number == signal.SIGXFSZ:
+            raise CompileLimit(
+                f"the compiled component is larger than {bounds.artifact_bytes} bytes",
+                details={"limit": "artifact_bytes", "maximum": bounds.artifact_bytes},
+            )
+        case Ending.REFUSED | Ending.MEMORY:
+            raise _too_much_memory(report.stage, bounds)
+        case Ending.STATUS | Ending.SIGNAL if _lacks_memory(noise):
+            raise _too_much_memory(report.stage, bounds)
+        case Ending.SIGNAL if report.number in _CRASHES and said:
+            raise ComponentInvalid(
+                f"the compiler crashed on the component ({signal.Signals(report.number).name})",
+                remedy=Remedy(RemedyAction.REBUILD_PLUGIN),
+                details={"signal": signal.Signals(report.number).name, "compiler": noise.strip()[-2000:]},
+            ) from chain(_last_words(noise))
+        case Ending.STATUS | Ending.SIGNAL:
+            ended = f"signal {report.number}" if report.ending is Ending.SIGNAL else f"status {report.number}"
+            raise CompilerFailed(
+                f"the compiler's process ended with {ended}", details={"stderr": noise.strip()[-2000:]}
+            )
 
 
-def _load(engines: Engines, artifact: int, loaded_bytes: int) -> int:
-    os.write(sys.stdout.fileno(), _LOADING.encode())
-    engines.concurrent()  # so that making it is not counted
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    allowed = pages * resource.getpagesize() + os.fstat(artifact).st_size + loaded_bytes
-    resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
-    engines.open(f"/proc/self/fd/{artifact}")
-    return 0
+def _lacks_memory(words: str) -> bool:
+    """Whether these are words for a request for memory that was refused: of Rust, of the system, of Python."""
+    return any(
+        each in words
+        for each in ("memory allocation of", "Cannot allocate memory", "os error 12", "MemoryError")
+    )
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def _too_much_memory(stage: Stage, bounds: CompileLimits) -> CompileLimit:
+    if stage is Stage.LOAD:
+        return CompileLimit(
+            f"the component's structure takes more than {bounds.loaded_bytes // 1024**2} MiB of memory",
+            details={"limit": "loaded_bytes", "maximum": bounds.loaded_bytes},
+        )
+    return CompileLimit(
+        f"compiling the component took more than {bounds.memory_bytes // 1024**2} MiB of memory",
+        details={"limit": "memory_bytes", "maximum": bounds.memory_bytes},
+    )
+
+
+def _last_words(noise: str) -> str:
+    """What a Rust program says before it aborts itself: the line after ``panicked at``."""
+    _, found, words = noise.rpartition("panicked at ")
+    return words.partition("\nnote:")[0].replace("\n", " ") if found else ""
