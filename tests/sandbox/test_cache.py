@@ -19,10 +19,11 @@ import pytest
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid, RemedyAction, StorageError
 from zeroclaw_host.sandbox import cache as caching
-from zeroclaw_host.sandbox.artifacts import ArtifactName, ArtifactStore
+from zeroclaw_host.sandbox.artifacts import ArtifactStore
 from zeroclaw_host.sandbox.cache import ComponentCache
 from zeroclaw_host.sandbox.compile import CompileLimits
 from zeroclaw_host.sandbox.engine import Engines
+from zeroclaw_host.sandbox.shelf import ArtifactName
 
 
 class Compilations:
@@ -30,13 +31,13 @@ class Compilations:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        compile_component = caching.compile_component
+        compile_sources = caching.compile_sources
 
         def counted(*args: object, **kwargs: object) -> None:
             self.count += 1
-            compile_component(*args, **kwargs)  # type: ignore[arg-type]
+            compile_sources(*args, **kwargs)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(caching, "compile_component", counted)
+        monkeypatch.setattr(caching, "compile_sources", counted)
 
 
 @pytest.fixture

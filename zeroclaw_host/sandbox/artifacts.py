@@ -4,10 +4,6 @@ Loading compiled code trusts it: wasmtime runs what the file says. So a file is 
 (HMAC-SHA256, under a random key of this directory alone) of its own bytes and of everything it depends on. It is opened
 once, checked, and loaded through the same descriptor, so that what was checked is what runs. Whatever does not check
 out (forged, damaged, from another release or processor) is discarded and compiled again.
-
-Several processes of one user share a directory. Who uses an artifact, or writes one, holds the file's lock, so that
-:mod:`~zeroclaw_host.sandbox.pruning` takes others first. The locks save work and protect nothing: an artifact that is
-removed while somebody has it mapped stays mapped.
 """
 
 from __future__ import annotations
@@ -18,51 +14,25 @@ import hashlib
 import hmac
 import mmap
 import os
-import re
 import time
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from zeroclaw_host.errors import StorageError
 from zeroclaw_host.sandbox import private_directory
 from zeroclaw_host.sandbox.private_directory import storage_errors
-
-SUFFIX: Final = ".artifact"
-LOCK: Final = ".lock"
-TOUCH_SECONDS: Final = 3600.0
-"""How exact the time of an artifact's last use is. To be more exact would be to write to the disk at every load."""
+from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES, ArtifactName, Shelf, lock, touch
 
 _DIGEST_BYTES: Final = 32
 _DOMAIN: Final = b"zeroclaw.artifacts.v1\0"
-_FINGERPRINT_DIGITS: Final = 16
 _LOCK_SECONDS: Final = 0.05
 """How often a process that waits for another one's compilation looks again."""
 
-_FILE: Final = re.compile(
-    r"(?P<kind>[a-z]+)-(?P<digest>[0-9a-f]{64})-(?P<fingerprint>[0-9a-f]{16})\.artifact"
-)
-
 Waiting = Callable[[float], None]
 """Told the seconds spent waiting so far."""
-
-
-@dataclass(frozen=True, slots=True)
-class ArtifactName:
-    """What an artifact was compiled from.
-
-    :param kind: what was made of it, in lowercase letters: ``component``, ``module``.
-    :param digest: the SHA-256 (hex) of the bytes it was compiled from.
-    """
-
-    kind: str
-    digest: str
-
-    def __post_init__(self) -> None:
-        if not _FILE.fullmatch(f"{self.kind}-{self.digest}-{'0' * _FINGERPRINT_DIGITS}{SUFFIX}"):
-            raise ValueError("an artifact is named by a word and a SHA-256")
 
 
 class Artifact:
@@ -104,9 +74,10 @@ class Draft(Artifact):
         with storage_errors(self._store.directory):
             self._store.seal(self._name, self._descriptor)
             os.fsync(self._descriptor)
-            self._temporary.replace(self._store.path(self._name))
+            lock(self._descriptor, fcntl.LOCK_SH)  # from here on in use, like one that was opened
+            self._temporary.replace(self._store.shelf.path(self._name))
             private_directory.sync(self._store.directory)
-        _lock(self._descriptor, fcntl.LOCK_SH)  # written no more, in use
+        self._store.tidy(self._name)
 
 
 class ArtifactStore:
@@ -114,26 +85,21 @@ class ArtifactStore:
 
     :param directory: made with mode 0700 if it is missing; must be a real directory of this user's, closed to others.
     :param fingerprint: a digest (hex) of everything an artifact depends on besides its source.
+    :param maximum_bytes: size of all artifacts together that is kept to whenever one is added.
     :raises StorageError: the directory is not so, or its key cannot be read or made.
     """
 
-    def __init__(self, directory: Path, fingerprint: str) -> None:
+    def __init__(
+        self, directory: Path, fingerprint: str, *, maximum_bytes: int = DEFAULT_CACHE_BYTES
+    ) -> None:
         self.directory = directory
+        self.shelf = Shelf(directory, fingerprint)
         self._fingerprint = fingerprint
+        self._maximum_bytes = maximum_bytes
         with storage_errors(directory):
             private_directory.own(directory)
+            self.shelf.sweep()
             self._key = private_directory.read_or_make_key(directory)
-
-    def path(self, name: ArtifactName) -> Path:
-        """Where the artifact lies, if there is one."""
-        return self.directory / f"{name.kind}-{name.digest}-{self._fingerprint[:_FINGERPRINT_DIGITS]}{SUFFIX}"
-
-    def name_of(self, path: Path) -> ArtifactName | None:
-        """The name of an artifact in this directory; None when it is not one that this process could use."""
-        found = _FILE.fullmatch(path.name)
-        if found is None or found["fingerprint"] != self._fingerprint[:_FINGERPRINT_DIGITS]:
-            return None
-        return ArtifactName(found["kind"], found["digest"])
 
     @contextmanager
     def open(self, name: ArtifactName) -> Generator[Artifact | None]:
@@ -160,7 +126,7 @@ class ArtifactStore:
         with storage_errors(self.directory):
             descriptor = private_directory.create(temporary)
         try:
-            _lock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor, fcntl.LOCK_EX)
             yield Draft(self, name, descriptor, temporary)
         finally:
             os.close(descriptor)
@@ -176,12 +142,14 @@ class ArtifactStore:
         :param waiting: told the time spent so far; whoever raises there gives up.
         :raises StorageError: the lock's file cannot be made.
         """
-        path = self.directory / f".{name.kind}-{name.digest[:16]}{LOCK}"
+        path = self.shelf.lock_path(name)
         with storage_errors(self.directory):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             started = time.monotonic()
-            while not _lock(descriptor, fcntl.LOCK_EX) and (spent := time.monotonic() - started) < seconds:
+            while (
+                lock(descriptor, fcntl.LOCK_EX) is False and (spent := time.monotonic() - started) < seconds
+            ):
                 if waiting is not None:
                     waiting(spent)
                 time.sleep(_LOCK_SECONDS)
@@ -191,7 +159,14 @@ class ArtifactStore:
 
     def discard(self, name: ArtifactName) -> None:
         """Remove an artifact that turned out to be of no use."""
-        _remove(self.path(name))
+        with suppress(OSError):
+            self.shelf.path(name).unlink()
+
+    def tidy(self, name: ArtifactName) -> None:
+        """Make room after an artifact was added. Whoever added it has it, so failing to is not worth an error."""
+        with suppress(StorageError):
+            self.shelf.supersede(name)
+            self.shelf.prune(self._maximum_bytes)
 
     def seal(self, name: ArtifactName, descriptor: int) -> None:
         """Write the keyed digest behind the compiled code.
@@ -205,24 +180,24 @@ class ArtifactStore:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _open(self, name: ArtifactName) -> int | None:
-        path = self.path(name)
+        path = self.shelf.path(name)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         except OSError:
-            _remove(path)  # a link, or unreadable: nothing this store wrote
+            self.discard(name)  # a link, or unreadable: nothing this store wrote
             return None
         try:
             if self._authentic(name, descriptor):
-                _lock(descriptor, fcntl.LOCK_SH)
-                _touch(descriptor)
+                lock(descriptor, fcntl.LOCK_SH)
+                touch(descriptor)
                 return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
-        _remove(path)
+        self.discard(name)
         return None
 
     def _authentic(self, name: ArtifactName, descriptor: int) -> bool:
@@ -245,28 +220,5 @@ class ArtifactStore:
 
 
 def _end_lease(descriptor: int) -> None:
-    _touch(descriptor)
+    touch(descriptor)
     os.close(descriptor)
-
-
-def _touch(descriptor: int) -> None:
-    """Note the time of use, which is the file's time of change, if what it says is too old."""
-    with suppress(OSError):
-        if abs(time.time() - os.fstat(descriptor).st_mtime) > TOUCH_SECONDS:
-            os.utime(descriptor)
-
-
-def _lock(descriptor: int, operation: int) -> bool:
-    """Take a file's lock if it is free. A file system without locks keeps nobody waiting."""
-    try:
-        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink()

@@ -13,11 +13,13 @@ from typing import Final
 from wasmtime import WasmtimeError
 from wasmtime.component import Component
 
-from zeroclaw_host.sandbox.artifacts import ArtifactName, ArtifactStore
-from zeroclaw_host.sandbox.compile import CompileLimits, CompilerFailed, Progress, compile_component
+from zeroclaw_host.sandbox.artifacts import ArtifactStore
+from zeroclaw_host.sandbox.compile import CompileLimits, CompilerFailed, Progress, Source, compile_sources
+from zeroclaw_host.sandbox.compiler import Form
 from zeroclaw_host.sandbox.engine import Compiled, Engines, fingerprint
 from zeroclaw_host.sandbox.header import check_header
 from zeroclaw_host.sandbox.private_directory import storage_errors
+from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES, ArtifactName
 
 COMPONENT: Final = "component"
 """The kind of artifact that is made of a component as it was delivered."""
@@ -30,12 +32,21 @@ class ComponentCache:
     """Compiled components under one directory, shared by processes of one user.
 
     :param directory: made with mode 0700 if it is missing; must be a real directory of this user's, closed to others.
+    :param limits: memory and time of one compilation.
+    :param maximum_bytes: size of all artifacts on disk that is kept to.
     :raises StorageError: it is not, or its key cannot be read or made.
     """
 
-    def __init__(self, directory: Path, engines: Engines, *, limits: CompileLimits | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        engines: Engines,
+        *,
+        limits: CompileLimits | None = None,
+        maximum_bytes: int = DEFAULT_CACHE_BYTES,
+    ) -> None:
         self.directory = directory
-        self.artifacts = ArtifactStore(directory, fingerprint())
+        self.artifacts = ArtifactStore(directory, fingerprint(), maximum_bytes=maximum_bytes)
         self._engines = engines
         self._limits = limits or CompileLimits()
         self._lock = threading.Lock()
@@ -43,12 +54,18 @@ class ComponentCache:
         self._memo: OrderedDict[str, Compiled] = OrderedDict()
 
     def compiled(
-        self, component: bytes, *, sha256: str | None = None, progress: Progress | None = None
+        self,
+        component: bytes,
+        *,
+        sha256: str | None = None,
+        progress: Progress | None = None,
+        background: bool = False,
     ) -> Compiled:
         """The compiled component: from memory, from disk, or compiled now in a child process.
 
         :param sha256: the digest (hex) of exactly these bytes, from a caller that computed it when it read them.
         :param progress: called with the seconds spent so far while compiling.
+        :param background: compile at the lowest priority, and allow for its taking longer.
         :raises ComponentInvalid: the bytes are no component, or the compiler refuses them.
         :raises CompileLimit: compiling took more memory or time than allowed.
         :raises StorageError: the artifact cannot be written; nothing half-written is left.
@@ -62,8 +79,16 @@ class ComponentCache:
                 found = self._from_disk(name)
             if found is None:
                 with self.artifacts.turn(name, seconds=self._limits.seconds, waiting=progress):
-                    found = self._from_disk(name) or self._compile(component, name, progress)
+                    found = self._from_disk(name) or self._compile(component, name, progress, background)
             self._remember(digest, found)
+            return found
+
+    def find(self, digest: str) -> Compiled | None:
+        """The compiled component of this SHA-256 (hex), if it need not be compiled."""
+        with self._only_one(digest):
+            found = self._remembered(digest) or self._from_disk(ArtifactName(COMPONENT, digest))
+            if found is not None:
+                self._remember(digest, found)
             return found
 
     def load(
@@ -81,7 +106,7 @@ class ComponentCache:
 
     def path(self, digest: str) -> Path:
         """Where the artifact of a component of this SHA-256 (hex) lies."""
-        return self.artifacts.path(ArtifactName(COMPONENT, digest))
+        return self.artifacts.shelf.path(ArtifactName(COMPONENT, digest))
 
     @contextmanager
     def _only_one(self, digest: str) -> Generator[None]:
@@ -117,10 +142,17 @@ class ComponentCache:
             artifact.keep_while(compiled.component)
             return compiled
 
-    def _compile(self, component: bytes, name: ArtifactName, progress: Progress | None) -> Compiled:
+    def _compile(
+        self, component: bytes, name: ArtifactName, progress: Progress | None, background: bool
+    ) -> Compiled:
         with self.artifacts.draft(name) as draft:
             with storage_errors(self.directory):
-                compile_component(component, draft.descriptor, limits=self._limits, progress=progress)
+                compile_sources(
+                    [Source(Form.COMPONENT, component, draft.descriptor)],
+                    limits=self._limits,
+                    progress=progress,
+                    background=background,
+                )
             try:
                 compiled = self._engines.open(draft.path)
             except WasmtimeError as error:

@@ -31,6 +31,9 @@ _POLL_SECONDS: Final = 0.25
 _MAX_COMPILERS: Final = 2
 """Compilations at once in one process. Each may take gigabytes, and one keeps all processors busy."""
 
+_BACKGROUND_PATIENCE: Final = 10
+"""How many times longer a compilation may take that leaves the processor to everybody else."""
+
 _KEPT_ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "TMPDIR", "LANG", "LC_ALL")
 """What the child needs of the environment; the rest may hold secrets and is none of a compiler's business."""
 
@@ -105,7 +108,7 @@ def compile_sources(
     """Compile several sources in one run of the compiler, one after the other.
 
     :param limits: the time is that of all together.
-    :param background: at the lowest priority.
+    :param background: at the lowest priority, and so with more time.
     :raises ComponentInvalid: the compiler refuses one of the sources, or crashes on it.
     :raises CompileLimit: it took more memory or time than allowed. ``details`` holds ``limit``.
     :raises CompilerFailed: the child could not do its work.
@@ -125,7 +128,7 @@ def compile_sources(
             memory_bytes=bounds.memory_bytes,
             artifact_bytes=bounds.artifact_bytes,
             loaded_bytes=bounds.loaded_bytes,
-            seconds=bounds.seconds,
+            seconds=bounds.seconds * (_BACKGROUND_PATIENCE if background else 1),
             background=background,
         )
         # Files, and no pipes: those would need somebody to keep them flowing while the child computes.

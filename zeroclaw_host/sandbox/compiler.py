@@ -174,10 +174,17 @@ def _bound(order: Order) -> None:
     # Python ignores this signal, and what it makes of it would be a full disk's twin.
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     if order.background:
-        os.nice(_LOWEST_PRIORITY)
+        _give_way()
+
+
+def _give_way() -> None:
+    """Let everything else have the processor and the disk first, as far as the system lets us."""
+    os.nice(_LOWEST_PRIORITY)
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with suppress(OSError):
         # A new session is scheduled as one group, and among groups it is the group's priority that counts.
-        with suppress(OSError):
-            Path("/proc/self/autogroup").write_text(str(_LOWEST_PRIORITY), encoding="ascii")
+        Path("/proc/self/autogroup").write_text(str(_LOWEST_PRIORITY), encoding="ascii")
 
 
 def _watch(parent: int, seconds: float) -> None:
