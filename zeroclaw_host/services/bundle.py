@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from zeroclaw_host.services.config import ConfigResolver
+from zeroclaw_host.services.inbound import Inbound, InboundQueues
 from zeroclaw_host.services.logging import LogSink
 from zeroclaw_host.services.state import NoState, StateStore
 
@@ -16,3 +17,4 @@ class InstanceServices:
     config: ConfigResolver
     log: LogSink
     state: StateStore = field(default_factory=NoState)
+    inbound: Inbound = field(default_factory=InboundQueues)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from zeroclaw_host.contract import PLUGIN_VERSION, contract
-from zeroclaw_host.imports import logging, secrets, state, wasi
+from zeroclaw_host.imports import config, inbound, logging, secrets, state, wasi
 from zeroclaw_host.package.manifest import Capability, Permission
 from zeroclaw_host.sandbox.interface import HostInterface
 from zeroclaw_host.sandbox.linker import Surface
@@ -29,7 +29,7 @@ WORLDS: Final[Mapping[Capability, str]] = MappingProxyType(
 """The world of each capability that runs code (PLG-003)."""
 
 _SERVICES: Final[Mapping[str, HostInterface]] = MappingProxyType(
-    {found.name: found for found in (logging.INTERFACE, secrets.INTERFACE, state.INTERFACE)}
+    {module.INTERFACE.name: module.INTERFACE for module in (logging, config, secrets, state, inbound)}
 )
 """The plugin interfaces this host implements. A world's other imports are refused by name until they are here."""
 
