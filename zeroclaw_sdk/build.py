@@ -27,12 +27,12 @@ from typing import Final
 
 import zeroclaw_sdk
 from zeroclaw_host.errors import Remedy, RemedyAction
-from zeroclaw_host.package.manifest import MANIFEST_NAME, Capability
-from zeroclaw_sdk.errors import BuildFailed, ExtraMissing, ProjectInvalid
+from zeroclaw_host.package.manifest import MANIFEST_NAME
+from zeroclaw_sdk.errors import BuildFailed, ExtraMissing
 from zeroclaw_sdk.files import make_directory, replace_file
 from zeroclaw_sdk.imports import Audit, Finding, Problem, Severity, audit
 from zeroclaw_sdk.project import ENTRY_MODULE, Project
-from zeroclaw_sdk.world import WORLD_NAME, write_world
+from zeroclaw_sdk.world import WORLD_NAME, code_capabilities, write_world
 
 ENTRY_NAME: Final = "zeroclaw_entry"
 """The generated module that componentize-py is pointed at."""
@@ -44,13 +44,16 @@ _ENTRY: Final = """\
 import json
 
 import {module} as author
-from zeroclaw_sdk.guest.exports import export_tool
+from zeroclaw_sdk.guest.exports import export_plugin
 
-PluginInfo, Tool = export_tool(
-    author,
-    name={name!r},
-    version={version!r},
-    config_schema=json.loads({schema!r}),
+globals().update(
+    export_plugin(
+        author,
+        name={name!r},
+        version={version!r},
+        capabilities={capabilities!r},
+        config_schema=json.loads({schema!r}),
+    )
 )
 """
 
@@ -87,8 +90,7 @@ def build(
     """
     started = time.monotonic()
     _require_builder()
-    if Capability.TOOL not in project.manifest.capabilities:
-        raise ProjectInvalid("this SDK builds tools; the manifest's capabilities do not name one")
+    code_capabilities(project.manifest.capabilities)
     progress("reading imports")
     libraries = site_directories()
     audited = audit(ENTRY_MODULE, project.directory, libraries)
@@ -191,6 +193,7 @@ def _stage(project: Project, staged: Path) -> None:
         module=ENTRY_MODULE,
         name=manifest.name,
         version=manifest.version,
+        capabilities=[each.value for each in code_capabilities(manifest.capabilities)],
         schema=json.dumps(schema, default=str),
     )
     (staged / f"{ENTRY_NAME}.py").write_text(entry, encoding="utf-8")
@@ -237,7 +240,7 @@ def _builder_refused(project: Project, finished: subprocess.CompletedProcess[byt
 
 
 _DEFINITION: Final = re.compile(r"^[\w.]+\.DefinitionInvalid: (?P<said>.+)$", re.MULTILINE)
-"""What the guest half of the SDK says of a class that cannot be made a tool."""
+"""What the guest half of the SDK says of a class that cannot be made a plugin."""
 
 _GUEST_FRAME: Final = re.compile(r'File "/1/(?P<file>[^"]+)", line (?P<line>\d+)')
 """A frame in the author's directory, which is the second path the builder is given."""

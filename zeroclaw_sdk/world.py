@@ -34,29 +34,41 @@ _HTTP: Final = ("wasi:http/types", "wasi:http/outgoing-handler")
 _WASI_VERSION: Final = "0.2.12"
 
 
+def code_capabilities(capabilities: Collection[Capability]) -> list[Capability]:
+    """The capabilities that are built from code.
+
+    :raises ProjectInvalid: there are none.
+    """
+    found = [each for each in capabilities if each in _WORLDS]
+    if not found:
+        raise ProjectInvalid(
+            "the manifest names no capability that is built from code: tool, channel or memory"
+        )
+    return found
+
+
 def world_interfaces(
     capabilities: Collection[Capability], permissions: Collection[Permission]
 ) -> tuple[list[str], list[str]]:
     """The interfaces a plugin imports and exports, by name without version.
 
+    A component that is several things is loaded as each of them, and each may import only what its own world has. So such
+    a component imports what all its worlds share.
+
     :raises ProjectInvalid: no capability of the package is code.
     """
-    worlds = [contract().world(_WORLDS[each]) for each in capabilities if each in _WORLDS]
-    if not worlds:
-        raise ProjectInvalid(
-            "the manifest names no capability that is built from code: tool, channel or memory"
-        )
-    imports: dict[str, None] = {}
-    exports: dict[str, None] = {}
-    for world in worlds:
-        for name in world.imports:
-            if name not in _GRANTED or _GRANTED[name] in permissions:
-                imports[name] = None
-        exports.update(dict.fromkeys(world.exports))
+    kinds = code_capabilities(capabilities)
+    worlds = [contract().world(_WORLDS[each]) for each in kinds]
+    imports = [
+        name
+        for name in worlds[0].imports
+        if all(name in world.imports for world in worlds)
+        and (name not in _GRANTED or _GRANTED[name] in permissions)
+    ]
     # The memory world never has HTTP (PLG-008).
-    if Permission.HTTP_CLIENT in permissions and {Capability.TOOL, Capability.CHANNEL} & set(capabilities):
-        imports.update(dict.fromkeys(_HTTP))
-    return list(imports), list(exports)
+    if Permission.HTTP_CLIENT in permissions and Capability.MEMORY not in kinds:
+        imports += _HTTP
+    return imports, list(dict.fromkeys(name for world in worlds for name in world.exports))
 
 
 def write_world(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from zeroclaw_sdk.guest import SECRET, Param, Secret, Tool, ToolError, log, secrets
 from zeroclaw_sdk.guest.config import ConfigClass, ConfigInvalid
-from zeroclaw_sdk.guest.exports import find_tool
+from zeroclaw_sdk.guest.exports import find_class
 from zeroclaw_sdk.guest.faults import DefinitionInvalid, describe
 from zeroclaw_sdk.guest.host import SecretError
 from zeroclaw_sdk.guest.tool import ToolDefinition
@@ -296,18 +296,18 @@ class TestDefinitions:
     def test_a_module_defines_exactly_one_tool(self):
         module = ModuleType("app")
         with pytest.raises(DefinitionInvalid, match="no subclass"):
-            find_tool(module)
+            find_class(module, Tool)
         module.Tool = Tool
         module.Sample = Sample
         module.Again = Sample
-        assert find_tool(module) is Sample
+        assert find_class(module, Tool) is Sample
 
         class Further(Tool):
             name = "further"
 
         module.Further = Further
         with pytest.raises(DefinitionInvalid, match="exactly one"):
-            find_tool(module)
+            find_class(module, Tool)
 
 
 class TestConfigClasses:

@@ -10,20 +10,43 @@ An author declares it as a dataclass and names it in an annotation of the tool c
     class Redact(Tool):
         config: Config
 
-Public properties arrive with each call, validated by the host against the manifest's ``config_schema``. A
-:class:`Secret` field is a handle: its value is asked for when :meth:`Secret.get` is called and is never kept (PLG-114).
+Public properties are validated by the host against the manifest's ``config_schema``. A tool gets them with each call; a
+channel asks for them with each look at ``self.config``. A :class:`Secret` field is a handle: its value is asked for when
+:meth:`Secret.get` is called. Neither is ever kept (PLG-114).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from functools import cache
+from typing import Any, Final, NoReturn, cast
 
 from zeroclaw_sdk.guest import secrets
-from zeroclaw_sdk.guest.annotations import hints_of, object_of
+from zeroclaw_sdk.guest.annotations import hints_of, is_dataclass_type, object_of
 from zeroclaw_sdk.guest.faults import DefinitionInvalid
+from zeroclaw_sdk.guest.host import ConfigError, current_host
 from zeroclaw_sdk.guest.shapes import Bounded, Object, Shape
+
+__all__ = [
+    "SECRET",
+    "ConfigClass",
+    "ConfigError",
+    "ConfigInvalid",
+    "LiveConfig",
+    "Secret",
+    "config_class",
+    "get",
+]
+
+
+def get() -> Mapping[str, object]:
+    """The public configuration of a channel, as the host has it now: JSON values by name.
+
+    :raises ConfigError: its ``word`` says why: ``access-denied`` or ``unavailable``.
+    """
+    return cast("Mapping[str, object]", json.loads(current_host().config()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +129,39 @@ class ConfigClass:
             if not member.optional and name in declared and name not in required:
                 found.append(f"{name}: has no default, so config_schema must require it")
         return found
+
+
+@cache
+def config_class(cls: type) -> ConfigClass | None:
+    """The config dataclass that a plugin's class names in an annotation, if it names one.
+
+    :raises DefinitionInvalid: it names something else, or a dataclass with a field that has no JSON form.
+    """
+    config = hints_of(cls, cls.__qualname__).get("config", Any)
+    if config is Any:
+        return None
+    if not is_dataclass_type(config):
+        raise DefinitionInvalid(f"{cls.__qualname__}.config must be annotated with a dataclass")
+    return ConfigClass.of(config)
+
+
+class LiveConfig:
+    """An attribute that is the configuration as the host has it at each look."""
+
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        if instance is None:
+            return self
+        known = config_class(owner)
+        if known is None:
+            raise AttributeError(
+                f"{owner.__qualname__} has no configuration; annotate `config: YourDataclass`"
+            )
+        return known.read(get())
+
+    def __set__(self, instance: object, value: object) -> NoReturn:
+        raise AttributeError(
+            "config is not kept: the operator may change it between two calls; look where it is used"
+        )
 
 
 def _type_difference(shape: Shape, declared: Mapping[str, Any]) -> str | None:

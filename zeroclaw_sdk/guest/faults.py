@@ -18,11 +18,15 @@ CAUSE_LIMIT: Final = 4
 """Exceptions of a chain that are shown."""
 
 
-class ToolError(Exception):
-    """Raise it to end a call with a failure that the model can read and act on.
+class CallError(Exception):
+    """Raise it to end a call with a failure that its caller can read and act on.
 
     It is an answer, not a fault: nothing about where it was raised is reported.
     """
+
+
+class ToolError(CallError):
+    """A failure of a tool; its caller is the model."""
 
 
 class ArgumentsInvalid(ToolError):
@@ -31,6 +35,14 @@ class ArgumentsInvalid(ToolError):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
         self.problems = tuple(problems)
+
+
+class AnswerInvalid(TypeError):
+    """A plugin's function returned what the contract has no place for. Names the place, never the value."""
+
+
+class GuestFault(Exception):
+    """Stands for what must not leave the component as it is. Its message is the report of it."""
 
 
 class DefinitionInvalid(TypeError):

@@ -6,10 +6,15 @@ Everything a plugin asks of its host goes through :class:`Host`. A built compone
 
 from __future__ import annotations
 
+import json
+import re
+from collections import deque
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
+
+from zeroclaw_sdk.guest.messages import InboundMessage
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,32 @@ class SecretError(Exception):
         self.word = word
 
 
+class ConfigError(Exception):
+    """The configuration cannot be read. ``word`` is ``access-denied`` or ``unavailable``."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__(f"configuration: {word}")
+        self.word = word
+
+
+class StateError(Exception):
+    """A state operation was not done. ``word`` is ``invalid-key``, ``access-denied``, ``not-found``, ``conflict``,
+    ``quota-exceeded`` or ``unavailable``."""
+
+    def __init__(self, key: str, word: str) -> None:
+        super().__init__(f"state {key}: {word}")
+        self.key = key
+        self.word = word
+
+
+@dataclass(frozen=True)
+class StateEntry:
+    """A stored value. ``revision`` grows with every write of this instance."""
+
+    value: bytes
+    revision: int
+
+
 class Host(Protocol):
     """What a host answers."""
 
@@ -48,13 +79,61 @@ class Host(Protocol):
         """
         ...
 
+    def config(self) -> str:
+        """The public configuration, a JSON object as text.
+
+        :raises ConfigError: it cannot be read.
+        """
+        ...
+
+    def inbound_poll(self) -> InboundMessage | None:
+        """The oldest message the host received for this channel, taken out of its queue."""
+        ...
+
+    def inbound_pending(self) -> int:
+        """How many messages are queued."""
+        ...
+
+    def state_get(self, key: str) -> StateEntry | None:
+        """The entry under a key.
+
+        :raises StateError: it cannot be read.
+        """
+        ...
+
+    def state_put(self, key: str, value: bytes, expected_revision: int | None) -> int:
+        """Write if the key is at this revision (None: absent); the new revision.
+
+        :raises StateError: it was not written.
+        """
+        ...
+
+    def state_delete(self, key: str, expected_revision: int) -> None:
+        """Delete if the key is at this revision.
+
+        :raises StateError: it was not deleted.
+        """
+        ...
+
+
+_STATE_KEY: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_STATE_VALUE_BYTES: Final = 64 * 1024
+
 
 @dataclass
 class RecordingHost:
-    """A host for tests outside a component: keeps log records, answers secrets from a mapping."""
+    """A host for tests outside a component: keeps log records, answers the rest from plain values.
+
+    ``serves`` is false for a kind of plugin that has the log only.
+    """
 
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     records: list[LogEvent] = field(default_factory=list[LogEvent])
+    configuration: Mapping[str, object] = field(default_factory=dict[str, object])
+    inbound: deque[InboundMessage] = field(default_factory=deque[InboundMessage])
+    state: dict[str, StateEntry] = field(default_factory=dict[str, StateEntry])
+    serves: bool = True
+    _revision: int = field(default=0, init=False)
 
     def log(self, event: LogEvent) -> None:
         """Append the record."""
@@ -63,12 +142,62 @@ class RecordingHost:
     def secret(self, name: str) -> str:
         """The secret under this name.
 
-        :raises SecretError: ``not-found``.
+        :raises SecretError: ``not-found``, or ``unavailable`` where nothing is served.
         """
+        if not self.serves:
+            raise SecretError(name, "unavailable")
         try:
             return self.secrets[name]
         except KeyError:
             raise SecretError(name, "not-found") from None
+
+    def config(self) -> str:
+        """The configuration as it is now.
+
+        :raises ConfigError: nothing is served.
+        """
+        if not self.serves:
+            raise ConfigError("unavailable")
+        return json.dumps(dict(self.configuration))
+
+    def inbound_poll(self) -> InboundMessage | None:
+        """Take the first of ``inbound``."""
+        return self.inbound.popleft() if self.inbound else None
+
+    def inbound_pending(self) -> int:
+        """How many there are."""
+        return len(self.inbound)
+
+    def state_get(self, key: str) -> StateEntry | None:
+        """See :meth:`Host.state_get`."""
+        return self._state(key).get(key)
+
+    def state_put(self, key: str, value: bytes, expected_revision: int | None) -> int:
+        """See :meth:`Host.state_put`."""
+        found = self._state(key).get(key)
+        if len(value) > _STATE_VALUE_BYTES:
+            raise StateError(key, "quota-exceeded")
+        if expected_revision != (None if found is None else found.revision):
+            raise StateError(key, "conflict")
+        self._revision += 1
+        self.state[key] = StateEntry(value, self._revision)
+        return self._revision
+
+    def state_delete(self, key: str, expected_revision: int) -> None:
+        """See :meth:`Host.state_delete`."""
+        found = self._state(key).get(key)
+        if found is None:
+            raise StateError(key, "not-found")
+        if found.revision != expected_revision:
+            raise StateError(key, "conflict")
+        del self.state[key]
+
+    def _state(self, key: str) -> dict[str, StateEntry]:
+        if not self.serves:
+            raise StateError(key, "unavailable")
+        if not _STATE_KEY.fullmatch(key):
+            raise StateError(key, "invalid-key")
+        return self.state
 
 
 _current: ContextVar[Host] = ContextVar("zeroclaw_host")

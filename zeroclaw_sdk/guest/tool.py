@@ -18,7 +18,7 @@ from zeroclaw_sdk.guest.annotations import (
     object_of,
     shape_of,
 )
-from zeroclaw_sdk.guest.config import ConfigClass
+from zeroclaw_sdk.guest.config import config_class
 from zeroclaw_sdk.guest.docs import parameter_texts, summary
 from zeroclaw_sdk.guest.faults import ArgumentsInvalid, DefinitionInvalid, ToolError
 from zeroclaw_sdk.guest.shapes import MISSING, Member, Object
@@ -88,7 +88,7 @@ class ToolDefinition:
         self.name = cls.name
         self.function = f"{where}.run"
         self.description = cls.description or summary(cls)
-        self.config = _config_class(cls)
+        self.config = config_class(cls)
         self._parameters, self._invoke = _parameters(cls)
 
     @property
@@ -122,15 +122,6 @@ class ToolDefinition:
                 function=self.function,
             )
             return Outcome(False, "", str(error) or type(error).__name__)
-
-
-def _config_class(cls: type[Tool]) -> ConfigClass | None:
-    config = hints_of(cls, cls.__qualname__).get("config", Any)
-    if config is Any:
-        return None
-    if not is_dataclass_type(config):
-        raise DefinitionInvalid(f"{cls.__qualname__}.config must be annotated with a dataclass")
-    return ConfigClass.of(config)
 
 
 def _parameters(cls: type[Tool]) -> tuple[Object, Callable[[Tool, Any], object]]:
