@@ -13,12 +13,12 @@ import platform
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from wasmtime import Config, Engine, WasmtimeError
+from wasmtime import Config, Engine, Module, WasmtimeError
 from wasmtime.component import Component
 
 from zeroclaw_host.sandbox import raw
@@ -58,10 +58,15 @@ def new_engine(settings: Mapping[str, bool] = SETTINGS) -> Engine:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A component and the engine it can be used with."""
+    """A component and the engine it can be used with.
+
+    :param modules: core modules the host supplies, by the name under which the component imports them. None, unless the
+        component was rewritten (:mod:`~zeroclaw_host.sandbox.sharing`).
+    """
 
     component: Component
     engine: Engine
+    modules: Mapping[str, Module] = field(default_factory=dict[str, Module])
 
 
 class Engines:

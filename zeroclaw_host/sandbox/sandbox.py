@@ -1,11 +1,18 @@
-"""The sandbox: one engine, its cache of compiled components, and the threads guests run on."""
+"""The sandbox: one engine, its cache of compiled components, and the threads guests run on.
+
+A component is compiled in one of two forms. The shared form (:mod:`~zeroclaw_host.sandbox.shared_forms`) is there soonest,
+the plain one starts instances faster. :meth:`Sandbox.load` takes what is there, or makes the first; who has time to spare
+calls :meth:`Sandbox.improve`, and everybody goes over to the second.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from weakref import WeakSet
 
 from wasmtime import Engine
 
@@ -13,10 +20,11 @@ from zeroclaw_host.errors import MemoryLimit
 from zeroclaw_host.sandbox.cache import ComponentCache
 from zeroclaw_host.sandbox.compile import CompileLimits, Progress
 from zeroclaw_host.sandbox.conversion import Conversion, best_conversion
-from zeroclaw_host.sandbox.engine import Engines, EpochTicker
+from zeroclaw_host.sandbox.engine import Compiled, Engines, EpochTicker
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.limits import MAX_MEMORIES
 from zeroclaw_host.sandbox.linker import LinkedComponent, Surface, link
+from zeroclaw_host.sandbox.shared_forms import SharedForms
 from zeroclaw_host.sandbox.store import Guest
 from zeroclaw_host.sandbox.threads import DEFAULT_THREADS, GuestThreads
 
@@ -27,6 +35,7 @@ class Sandbox:
     :param cache_dir: where compiled components are kept; made if missing.
     :param threads: guest calls at once; more wait their turn.
     :param compile_limits: memory and time of one compilation.
+    :param share_core_modules: compile what plugins have in common once. Otherwise every component is compiled as it is.
     :param conversion: how values cross the boundary; the best one that works when left out.
     :raises StorageError: the cache directory cannot be used.
     """
@@ -37,14 +46,20 @@ class Sandbox:
         *,
         threads: int = DEFAULT_THREADS,
         compile_limits: CompileLimits | None = None,
+        share_core_modules: bool = True,
         conversion: Conversion | None = None,
     ) -> None:
         self._engines = Engines()
-        self.cache = ComponentCache(cache_dir, self._engines, limits=compile_limits)
+        limits = compile_limits or CompileLimits()
+        self.cache = ComponentCache(cache_dir, self._engines, limits=limits)
+        self._shared = (
+            SharedForms(self.cache.artifacts, self._engines.plain, limits) if share_core_modules else None
+        )
         self.conversion = best_conversion() if conversion is None else conversion
         self.threads = GuestThreads(threads)
         self._ticker = EpochTicker(self._engines)
         self._linking = threading.Lock()
+        self._improvable: WeakSet[LinkedComponent] = WeakSet()
 
     def __enter__(self) -> Self:
         return self
@@ -75,9 +90,41 @@ class Sandbox:
         :raises ComponentMismatch: it does not fit the contract.
         :raises StorageError: the compiled component cannot be kept.
         """
-        compiled = self.cache.compiled(component, sha256=sha256, progress=progress)
+        digest = sha256 or hashlib.sha256(component).hexdigest()
+        compiled = self._compiled(component, digest, progress)
         with self._linking:
-            return link(compiled.engine, compiled.component, surface, self.conversion)
+            linked = LinkedComponent(digest, surface, link(compiled, surface, self.conversion))
+            if compiled.modules:
+                self._improvable.add(linked)
+            return linked
+
+    def improvable(self) -> frozenset[str]:
+        """The digests of the components in use that :meth:`improve` would make faster."""
+        with self._linking:
+            return frozenset(linked.sha256 for linked in self._improvable)
+
+    def improve(
+        self, component: bytes, *, sha256: str | None = None, progress: Progress | None = None
+    ) -> None:
+        """Compile a component in its plain form, at low priority, and let everybody who uses it go over to that.
+
+        Instances that were made before stay what they are. For a component that is compiled so already this costs what
+        loading it does.
+
+        :param sha256: the digest (hex) of exactly these bytes, from a caller that computed it when it read them.
+        :param progress: called with the seconds spent so far; whoever raises there ends the compiler, and nothing is left.
+        :raises ComponentInvalid: the compiler refuses the component.
+        :raises CompileLimit: compiling took more memory, or ten times the time, than allowed.
+        :raises StorageError: the compiled component cannot be kept.
+        """
+        digest = sha256 or hashlib.sha256(component).hexdigest()
+        compiled = self.cache.compiled(component, sha256=digest, progress=progress, background=True)
+        with self._linking:
+            for linked in [linked for linked in self._improvable if linked.sha256 == digest]:
+                linked.form = link(compiled, linked.surface, self.conversion)
+                self._improvable.discard(linked)
+        if self._shared is not None:
+            self._shared.discard(digest)
 
     def guest(self, linked: LinkedComponent, frame: CallFrame) -> Guest:
         """A new instance of a component for this frame, with the frame's limits. To be used on a guest thread.
@@ -100,6 +147,13 @@ class Sandbox:
             except BaseException:
                 guest.close()
                 raise
+
+    def _compiled(self, component: bytes, digest: str, progress: Progress | None) -> Compiled:
+        """The best form there is, or else the one that is made soonest."""
+        found = self.cache.find(digest)
+        if found is None and self._shared is not None:
+            found = self._shared.find(digest) or self._shared.make(component, digest, progress=progress)
+        return found or self.cache.compiled(component, sha256=digest, progress=progress)
 
     def close(self) -> None:
         """End every call, then the threads."""

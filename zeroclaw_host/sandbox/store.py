@@ -38,11 +38,11 @@ class Guest:
     ) -> None:
         self._ticker = ticker
         self._conversion = conversion
-        self._linked = linked
+        self._form = linked.form
         self._limits = limits
         self._table = table
         self._instance: Instance | None = None
-        self._store = Store(linked.engine)
+        self._store = Store(self._form.compiled.engine)
         self._store.set_limits(
             # wasmtime bounds each memory by itself; with shares the operator's ceiling is that of the sum.
             memory_size=limits.max_memory_bytes // linked.memories,
@@ -70,7 +70,7 @@ class Guest:
         with self._conversion.exclusively(), entered(frame), self._ticker.guest():
             self._refuel()
             try:
-                self._instance = self._linked.linker.instantiate(self._store, self._linked.component)
+                self._instance = self._form.linker.instantiate(self._store, self._form.compiled.component)
                 return
             except WasmtimeError as error:
                 failure = explain(error, frame)
@@ -86,7 +86,7 @@ class Guest:
         instance = self._instance
         if instance is None:
             raise PluginUnavailable("plugin instance is unavailable")
-        export = self._linked.exports[interface, function]
+        export = self._form.exports[interface, function]
         with self._conversion.exclusively(), entered(frame), self._ticker.guest():
             self._refuel()
             try:

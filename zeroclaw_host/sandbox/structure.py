@@ -9,7 +9,7 @@ The walk follows the contract's types, never the component's: those may be made 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +34,7 @@ from zeroclaw_host.contract import (
     VariantType,
     WitType,
 )
+from zeroclaw_host.contract.additions import as_built
 from zeroclaw_host.contract.types import describe
 from zeroclaw_host.errors import ComponentMismatch, Remedy, RemedyAction
 from zeroclaw_host.sandbox import raw
@@ -136,15 +137,17 @@ class Shape:
     odd: tuple[str, ...]
 
     @classmethod
-    def of(cls, component: Component, engine: Engine) -> Shape:
+    def of(cls, component: Component, engine: Engine, *, supplied: Collection[str] = ()) -> Shape:
         """Read it from a compiled component.
 
+        :param supplied: imports that are the host's own, which the component did not have when it was delivered.
         :raises ComponentMismatch: it has more names than :data:`MAX_EXTERNS` somewhere.
         """
         kind = component.type
         imports: list[InstanceShape] = []
         odd: list[str] = []
-        for name, extern in _bounded(kind.imports(engine), "imports").items():
+        found = {name: extern for name, extern in kind.imports(engine).items() if name not in supplied}
+        for name, extern in _bounded(found, "imports").items():
             instance = _item(extern)
             if isinstance(instance, wasm.ComponentInstanceType):
                 imports.append(_instance_shape(name, instance, engine))
@@ -202,6 +205,8 @@ class Comparison:
         self._version_fits = version_fits
         self._resources: list[tuple[wasm.ResourceType, str]] = []
         self._found: list[Mismatch] = []
+        self.agreed: dict[str, InterfaceType] = {}
+        """The exported interfaces as the component was built for them, once they were compared."""
 
     def imports(self, allowed: Mapping[str, frozenset[str]], reasons: Mapping[str, str]) -> list[Mismatch]:
         """What is wrong with the imports.
@@ -253,7 +258,6 @@ class Comparison:
         self._found = []
         by_name = {instance.name: instance for instance in self._shape.exports}
         for interface in required:
-            known = self._contract.interface(interface)
             instance = by_name.get(interface)
             if instance is None:
                 self._add(interface, "", "the component does not export this interface")
@@ -262,6 +266,8 @@ class Comparison:
                     instance.full_name, "", f"the host does not know version {instance.version or 'none'}"
                 )
             else:
+                known = as_built(self._contract.interface(interface), instance.functions)
+                self.agreed[interface] = known
                 for name, expected in known.functions.items():
                     function = instance.functions.get(name)
                     if function is None:
