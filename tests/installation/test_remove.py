@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from zeroclaw_host.package.reader import DirectoryReader
 from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
 
 OPEN = SignaturePolicy(SignatureMode.DISABLED, frozenset())
-STRICT = SignaturePolicy(SignatureMode.STRICT, frozenset())
 
 Write = Callable[..., Any]
 
@@ -59,17 +57,6 @@ def test_what_is_not_installed_is_not_found_and_nothing_is_made(tmp_path: Path) 
     with pytest.raises(PluginNotFound, match="no package named echo"):
         remove(tmp_path / "none", "echo", policy=OPEN)
     assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.req("PLG-090", "PAINS-12")
-def test_a_package_the_policy_refuses_is_not_removed_and_the_reason_is_in_the_chain(
-    tmp_path: Path, write_package: Write
-) -> None:
-    write_package(tmp_path / "echo", declare_digest=True)
-    with pytest.raises(PluginNotFound) as caught:
-        remove(tmp_path, "echo", policy=STRICT)
-    assert caught.value.causes()
-    assert (tmp_path / "echo" / "plugin.wasm").exists()
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "../other", "/etc", "echo/plugin.wasm", ".echo"])
@@ -116,25 +103,3 @@ def test_after_a_failure_at_any_step_the_package_is_whole_or_gone_and_removing_a
             assert [package.name for package in discover(plugins, OPEN).packages] == ["echo"]
             remove(plugins, "echo", policy=OPEN)
             assert visible(plugins) == []
-
-
-@pytest.mark.req("PLG-062")
-@pytest.mark.parametrize("occupant", ["an empty directory", "a file", "a link", "half a manifest", "a pipe"])
-def test_what_is_no_package_is_named_with_the_way_to_clear_it_by_hand(tmp_path: Path, occupant: str) -> None:
-    path = tmp_path / "echo"
-    match occupant:
-        case "an empty directory":
-            path.mkdir()
-        case "a file":
-            path.write_bytes(b"x")
-        case "a link":
-            path.symlink_to("nowhere")
-        case "a pipe":
-            os.mkfifo(path)
-        case _:
-            path.mkdir()
-            (path / "manifest.toml").write_text("name = ")
-    with pytest.raises(PluginNotFound, match=re.escape(str(path))) as caught:
-        remove(tmp_path, "echo", policy=OPEN)
-    assert caught.value.remedy == Remedy(RemedyAction.CLEAR_BY_HAND, {"path": str(path)})
-    assert os.path.lexists(path)

@@ -26,6 +26,7 @@ class Staging(Transaction):
     def __init__(self, lock: DirectoryLock, filesystem: FileSystem, name: EntryName) -> None:
         super().__init__(lock, filesystem, name)
         self._payload: tuple[int, int] | None = None
+        self._final = name.package
 
     def fill(self, steps: Iterable[Step]) -> None:
         """Write the payload: ``package/`` and everything in it, as a plan says."""
@@ -35,16 +36,18 @@ class Staging(Transaction):
             path = f"{self._package}/{step.path}" if step.path else self._package
             self._perform(step.operation, path, step.data)
 
-    def publish(self) -> None:
-        """Move the payload to the package's name, where nothing may be.
+    def publish(self, directory: str | None = None) -> None:
+        """Move the payload to its final name, where nothing may be.
 
+        :param directory: the final name; the package's own when left out.
         :raises NameOccupied: something is there.
         :raises MoveUnsupported: there is no move that never replaces.
         :raises NamespaceChanged: the directory or its lock were replaced meanwhile.
         """
+        self._final = directory or self.name.package
         self._perform(Operation.SYNC, self._entry)
         self._lock.check()
-        self._move(self._package, self.name.package)
+        self._move(self._package, self._final)
         self._perform(Operation.SYNC, ".")
 
     def finish(self) -> None:
@@ -60,15 +63,14 @@ class Staging(Transaction):
         :raises CleanupFailed: that failed too.
         :raises NamespaceChanged: the directory or its lock were replaced; nothing was touched.
         """
-        final = self.name.package
         try:
-            if self._payload is not None and self._identity(final) == self._payload:
-                self._move(final, self._package)
+            if self._payload is not None and self._identity(self._final) == self._payload:
+                self._move(self._final, self._package)
             self._clear([LEASE])
         except Stuck as stuck:
             raise cleanup_failed(error, stuck.__cause__, stuck.location) from error
         except (ZeroclawError, OSError) as failure:
-            raise cleanup_failed(error, failure, self._lock.directory / final) from error
+            raise cleanup_failed(error, failure, self._lock.directory / self._final) from error
 
 
 @contextmanager

@@ -4,15 +4,17 @@ A transaction is a directory ``.<name>.<kind>-v1-<32 hex>`` holding ``lease`` (l
 as its process lives), ``package/`` (the payload) and, once there is no way back, ``deleting`` (PLG-046, PLG-047).
 Discovery never looks inside. Whatever stops a command, its package is either at the final name, whole, or not there.
 
-``staging`` puts a package in, ``claim`` takes one out. Both run under the directory lock, and both undo themselves when they
-are left by an exception. The plan of a payload is data (:class:`Step`), so that a test can list every step.
+``staging`` puts a package in, ``claim`` takes one out, ``replacement`` takes one out for another. All run under the
+directory lock, and all undo themselves when they are left by an exception. The plan of a payload is data (:class:`Step`), so that a test can list every step.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
@@ -23,7 +25,14 @@ from types import TracebackType
 from typing import Final
 
 from zeroclaw_host.errors import InstallError, Kind, Remedy, RemedyAction
-from zeroclaw_host.installation.filesystem import MOVE_UNSUPPORTED, FileSystem, Operation, storage_error, tree
+from zeroclaw_host.installation.filesystem import (
+    DIRECTORY_FLAGS,
+    MOVE_UNSUPPORTED,
+    FileSystem,
+    Operation,
+    storage_error,
+    tree,
+)
 from zeroclaw_host.installation.lock import DirectoryLock, NamespaceChanged, hold
 
 LEASE: Final = "lease"
@@ -62,6 +71,12 @@ class CleanupFailed(InstallError):
 
     code = "package_cleanup_failed"
     kind = Kind.UNAVAILABLE
+
+
+class EntryInUse(InstallError):
+    """A hidden entry is another command's, or cannot be told from one (PLG-055, PLG-077)."""
+
+    code = "package_entry_in_use"
 
 
 class TransactionKind(StrEnum):
@@ -131,6 +146,32 @@ class Transaction(ABC):
         except OSError as error:
             raise storage_error(error, str(self._lock.directory), f"open {self._shown(lease)}") from error
         hold(self._lease)
+
+    def adopt(self) -> None:
+        """Take over the entry of a process that is gone, by its lease.
+
+        :raises EntryInUse: its process lives, or its lease is none.
+        """
+        try:
+            self._lease = open_lease(self._lock.root, self._entry)
+        except OSError as error:
+            raise EntryInUse(
+                f"{self._shown(self._entry)} has no lease that can be taken",
+                details={"path": self._shown(self._entry)},
+            ) from error
+        if not hold(self._lease):
+            self.close()
+            raise EntryInUse(
+                f"{self._shown(self._entry)} belongs to a command that is running",
+                details={"path": self._shown(self._entry)},
+            )
+
+    def discard(self) -> None:
+        """Delete the entry with all that is in it; what stays is in :attr:`leftover`."""
+        try:
+            self._clear([DELETING, LEASE])
+        except Stuck as stuck:
+            self.leftover = stuck.location
 
     def on_failure(self, undo: Callable[[], None]) -> None:
         """Have ``undo`` called, ahead of everything else, when the transaction is left by an exception."""
@@ -229,6 +270,24 @@ class Transaction(ABC):
 
     def _shown(self, path: str) -> str:
         return str(self._lock.directory / path)
+
+
+def open_lease(root: int, entry: str) -> int:
+    """Open the lease of an entry, following no link.
+
+    :raises OSError: the entry is no directory, or holds no regular file of that name.
+    """
+    folder = os.open(entry, DIRECTORY_FLAGS, dir_fd=root)
+    try:
+        # Non-blocking: a pipe planted under the name must not make a command wait.
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        lease = os.open(LEASE, flags, dir_fd=folder)
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(lease).st_mode):
+        os.close(lease)
+        raise OSError(errno.EINVAL, "not a regular file", f"{entry}/{LEASE}")
+    return lease
 
 
 class Stuck(Exception):

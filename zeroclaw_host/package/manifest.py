@@ -206,6 +206,14 @@ def is_package_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+def component_path(value: object) -> str | None:
+    """What a manifest's ``wasm_path`` names inside its package; None when it can name nothing there."""
+    try:
+        return _wasm_path(value) if isinstance(value, str) else None
+    except PydanticCustomError:
+        return None
+
+
 def parse_manifest(data: bytes, *, path: str = MANIFEST_NAME) -> Manifest:
     """Read a manifest and check its shape.
 

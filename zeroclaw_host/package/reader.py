@@ -80,20 +80,23 @@ class DirectoryReader:
     """Reads a package from its directory, following no link below it.
 
     The directory must stay the same one between two reads; another one in its place is an error.
+
+    :param shown: how messages call the directory, where its path means nothing to a person.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, shown: Path | None = None) -> None:
         self._path = path
+        self._shown = path if shown is None else shown
         self._identity: tuple[int, int] | None = None
 
     @property
     def origin(self) -> str:
-        """The directory's path."""
-        return str(self._path)
+        """The directory's path, or what it is shown as."""
+        return str(self._shown)
 
     def read_manifest(self) -> bytes:
         """See :meth:`PackageReader.read_manifest`."""
-        path = str(self._path / MANIFEST_NAME)
+        path = str(self._shown / MANIFEST_NAME)
         try:
             with self._root() as root:
                 return _read_file(root, MANIFEST_NAME, toml_source.MAX_BYTES)
@@ -106,7 +109,7 @@ class DirectoryReader:
 
     def read_component(self, wasm_path: str) -> bytes:
         """See :meth:`PackageReader.read_component`."""
-        path = str(self._path / wasm_path)
+        path = str(self._shown / wasm_path)
         *parents, name = wasm_path.split("/")
         try:
             with self._root() as root, _descend(root, parents) as directory:
@@ -120,7 +123,7 @@ class DirectoryReader:
 
     def read_skills(self) -> SkillTree:
         """See :meth:`PackageReader.read_skills`."""
-        path = str(self._path / SKILLS_DIRECTORY)
+        path = str(self._shown / SKILLS_DIRECTORY)
         try:
             with self._root() as root, _descend(root, [SKILLS_DIRECTORY]) as directory:
                 return _SkillWalk().run(directory)

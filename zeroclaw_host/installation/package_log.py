@@ -1,0 +1,278 @@
+"""What was done to the plugins directory, by whom and by which rule: a file of records that hold each other in place.
+
+One JSON object a line. Each record carries its number and the SHA-256 of the line before it, so that a record that was
+changed, dropped, moved or cut is found. A small file beside the log holds the number and the digest of the newest record,
+so that records cut off at the end are missed as well. This protects from accidents and from quiet edits, not from somebody
+who may write to both files and computes all of it anew.
+
+A record is written ahead of what it tells: an install that was stopped may be in the log without being on the disk, never
+the other way round. One that was undone is followed by a record that says so.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import hashlib
+import json
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+
+from zeroclaw_host.installation.filesystem import storage_error
+
+GENESIS: Final = "0" * 64
+"""What the first record names as the digest of the line before it."""
+
+_MODE: Final = 0o600
+_TAIL_BYTES: Final = 16 * 1024
+"""More than a record takes, mostly."""
+_DETAIL_CHARACTERS: Final = 1000
+"""An error can be long, and a record is one of many."""
+
+
+class Action(StrEnum):
+    """What a record tells."""
+
+    INSTALL = "install"
+    UPDATE = "update"
+    REMOVE = "remove"
+    RESTORE = "restore"
+    """A package that an interrupted command had moved aside was put back."""
+    APPROVE = "approve"
+    """Authority that an update adds was accepted; ``detail`` lists it."""
+    REFUSE = "refuse"
+    """Nothing was done; ``rule`` is the code word of the error, ``detail`` its message."""
+    UNDO = "undo"
+    """What the record of this package before it tells was undone, because of ``rule``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One entry of the log, without what the log itself adds (number, time, who, and the chain)."""
+
+    action: Action
+    package: str | None
+    version: str | None = None
+    previous_version: str | None = None
+    manifest_sha256: str | None = None
+    component_sha256: str | None = None
+    publisher_key: str | None = None
+    signature: str | None = None
+    rule: str | None = None
+    """The signature mode that let a package pass, or the code word of the error that did not."""
+    source: str | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What reading the whole log found."""
+
+    records: tuple[dict[str, Any], ...]
+    problems: tuple[str, ...]
+    torn_bytes: int
+    """Bytes of a record at the end whose writing was interrupted. The next record takes their place."""
+
+    @property
+    def intact(self) -> bool:
+        """Whether every record is there, unchanged and in its place."""
+        return not self.problems
+
+
+def current_user() -> str:
+    """Who is at work: the login name and the number of the process's user."""
+    number = os.getuid()
+    try:
+        return f"{getpass.getuser()} ({number})"
+    except (OSError, KeyError):
+        return f"({number})"
+
+
+class Journal(Protocol):
+    """Where records go."""
+
+    def append(self, record: Record) -> None:
+        """Keep a record.
+
+        :raises StorageError: it is not kept; what it tells must not happen.
+        """
+        ...
+
+
+class Unlogged:
+    """A journal for programs that keep none."""
+
+    def append(self, record: Record) -> None:
+        """Nothing is kept."""
+
+
+class PackageLog:
+    """The log in one file. Safe to use from several processes at once.
+
+    :param path: the log; made, with its directory, when the first record is written.
+    :param who: whom records name.
+    :param now: the time.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        who: Callable[[], str] = current_user,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.path = path
+        self._head = path.with_name(f"{path.name}.head")
+        self._who = who
+        self._now = now
+
+    def append(self, record: Record) -> None:
+        """Write a record and wait until it is on the disk.
+
+        :raises StorageError: it was not written.
+        """
+        try:
+            with self._locked() as file:
+                number, digest = self._end(file)
+                line = self._line(record, number + 1, digest)
+                _write_all(file, line + b"\n")
+                os.fsync(file)
+                self._write_head(number + 1, hashlib.sha256(line).hexdigest())
+        except OSError as error:
+            raise storage_error(error, str(self.path), "write to the package log") from error
+
+    def verify(self) -> Verification:
+        """Read everything and check the chain.
+
+        :raises StorageError: the log cannot be read.
+        """
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            data = b""
+        except OSError as error:
+            raise storage_error(error, str(self.path), "read the package log") from error
+        whole, _, torn = data.rpartition(b"\n")
+        lines = whole.split(b"\n") if whole else []
+        return _verified(lines, len(torn), self._read_head())
+
+    @contextmanager
+    def _locked(self) -> Generator[int, None, None]:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = os.open(self.path, flags, _MODE)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+        finally:
+            os.close(file)
+
+    def _end(self, file: int) -> tuple[int, str]:
+        """Number and digest of the newest record; the file is left positioned, and cut, behind it."""
+        size = os.fstat(file).st_size
+        last, torn = _tail(file, size)
+        if torn:
+            # A record whose writing was interrupted was never told to anybody.
+            os.ftruncate(file, size - torn)
+        os.lseek(file, 0, os.SEEK_END)
+        if last is None:
+            return 0, GENESIS
+        number = _parsed(last).get("n")
+        return number if isinstance(number, int) else 0, _digest(last)
+
+    def _line(self, record: Record, number: int, previous: str) -> bytes:
+        fields: dict[str, object] = {"n": number, "time": self._now().isoformat(timespec="milliseconds")}
+        fields["who"] = self._who()
+        fields |= {name: value for name, value in asdict(record).items() if value is not None}
+        if record.detail is not None:
+            fields["detail"] = record.detail[:_DETAIL_CHARACTERS]
+        fields["prev"] = previous
+        return json.dumps(fields, separators=(",", ":"), ensure_ascii=True).encode()
+
+    def _write_head(self, number: int, digest: str) -> None:
+        temporary = self._head.with_name(f"{self._head.name}.new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(temporary, flags, _MODE)
+        try:
+            _write_all(file, f"{number} {digest}\n".encode())
+            os.fsync(file)
+        finally:
+            os.close(file)
+        temporary.replace(self._head)
+
+    def _read_head(self) -> tuple[int, str] | str | None:
+        try:
+            number, digest = self._head.read_text(encoding="ascii").split()
+            return int(number), digest
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            return f"{self._head} cannot be read"
+
+
+def _verified(lines: list[bytes], torn: int, head: tuple[int, str] | str | None) -> Verification:
+    problems: list[str] = []
+    records: list[dict[str, Any]] = []
+    previous = GENESIS
+    for at, line in enumerate(lines, 1):
+        record = _parsed(line)
+        records.append(record)
+        if not record:
+            problems.append(f"line {at} is no record")
+        elif record.get("prev") != previous:
+            problems.append(f"line {at} does not follow the line before it")
+        if record and record.get("n") != at:
+            problems.append(f"line {at} is record {record.get('n')}")
+        previous = _digest(line)
+    problems += _head_problems(lines, head)
+    return Verification(tuple(records), tuple(problems), torn)
+
+
+def _head_problems(lines: list[bytes], head: tuple[int, str] | str | None) -> list[str]:
+    if isinstance(head, str):
+        return [head]
+    if head is None:
+        return ["the newest record is not noted beside the log"] if len(lines) > 1 else []
+    number, digest = head
+    if number > len(lines):
+        return [f"records are missing at the end: {len(lines)} of {number} are there"]
+    if number < 1 or _digest(lines[number - 1]) != digest:
+        return [f"record {number} is not the one that was noted beside the log"]
+    # A command that was killed between writing a record and noting it leaves one that is not noted.
+    return ["records were added that are not noted beside the log"] if len(lines) > number + 1 else []
+
+
+def _tail(file: int, size: int) -> tuple[bytes | None, int]:
+    """The last whole line, and how many bytes of another one follow it."""
+    length = _TAIL_BYTES
+    while True:
+        data = os.pread(file, length, max(0, size - length))
+        whole, _, torn = data.rpartition(b"\n")
+        _, newline, last = whole.rpartition(b"\n")
+        if newline or length >= size:
+            return (last if whole else None), len(torn)
+        length *= 2
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    with suppress(ValueError):
+        value = json.loads(line)
+        if isinstance(value, dict):
+            return cast("dict[str, Any]", value)
+    return {}
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()
+
+
+def _write_all(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
