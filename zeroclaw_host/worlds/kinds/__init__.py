@@ -19,6 +19,14 @@ from zeroclaw_host.worlds.kinds.channel import (
     WebhookReply,
     WebhookRequest,
 )
+from zeroclaw_host.worlds.kinds.memory import (
+    ExportFilter,
+    Memory,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryUnsupported,
+    ProceduralMessage,
+)
 from zeroclaw_host.worlds.kinds.tool import Tool, ToolResult
 
 __all__ = [
@@ -26,8 +34,14 @@ __all__ = [
     "ApprovalRequest",
     "ApprovalResponse",
     "Channel",
+    "ExportFilter",
     "InboundMessage",
     "MediaAttachment",
+    "Memory",
+    "MemoryCategory",
+    "MemoryEntry",
+    "MemoryUnsupported",
+    "ProceduralMessage",
     "SendMessage",
     "Tool",
     "ToolResult",
