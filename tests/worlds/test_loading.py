@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from zeroclaw_host.errors import ComponentInvalid, ComponentMismatch, GuestTrap, MemoryLimit, StorageError
-from zeroclaw_host.package.manifest import Capability, Permission
 from zeroclaw_host.sandbox.causes import chain
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.worlds.loading import check_load
-from zeroclaw_host.worlds.surface import surface_of
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +62,7 @@ def test_what_is_no_component_does_not_load(sandbox, package_of):
 def test_the_check_runs_under_the_operators_limits(sandbox, probe_component, package_of):
     verdict = check_load(sandbox, package_of(probe_component), Limits(max_memory_mb=1))
     assert isinstance(verdict.error, MemoryLimit)
-    assert verdict.error.details == {"limit": "max_memory_mb", "maximum": 1}
+    assert verdict.error.details == {"limit": "max_memory_mb", "maximum": 1, "wanted": 13}
 
 
 @pytest.mark.req("PLG-038")
@@ -84,39 +82,6 @@ def test_a_fault_of_the_host_is_no_verdict_on_the_package(sandbox, probe_compone
         check_load(sandbox, package_of(probe_component), Limits())
 
 
-# --- what is linked -----------------------------------------------------------------------------------------------------
-
-SYSTEM = {name for name in surface_of(Capability.MEMORY, frozenset()).interfaces if name.startswith("wasi:")}
-
-
-@pytest.mark.req("PLG-012", "PLG-103")
-@pytest.mark.parametrize(
-    ("capability", "offered"),
-    [
-        (Capability.TOOL, {"logging", "secrets", "state"}),
-        (Capability.CHANNEL, {"logging", "secrets", "state"}),
-        (Capability.MEMORY, {"logging"}),
-    ],
-)
-@pytest.mark.parametrize(
-    "grants",
-    [
-        frozenset[Permission](),
-        frozenset(
-            {Permission.FILE_READ, Permission.FILE_WRITE, Permission.MEMORY_READ, Permission.MEMORY_WRITE}
-        ),
-    ],
-)
-def test_the_linker_offers_exactly_the_table(capability, offered, grants):
-    surface = surface_of(capability, grants)
-    assert set(surface.interfaces) == SYSTEM | {f"zeroclaw:plugin/{name}" for name in offered}
-    assert surface.empty == {"zeroclaw:plugin/types"}
-    assert all(
-        not name.startswith(("wasi:filesystem", "wasi:sockets", "wasi:http")) for name in surface.native
-    )
-    assert surface.exports == ("zeroclaw:plugin/plugin-info", f"zeroclaw:plugin/{capability.value}")
-
-
 @pytest.mark.req("PLG-041")
 def test_the_causes_are_the_engines_whole_chain(sandbox, package_of, monkeypatch):
     trap = GuestTrap("the plugin aborted")
@@ -129,4 +94,4 @@ def test_the_causes_are_the_engines_whole_chain(sandbox, package_of, monkeypatch
 
     monkeypatch.setattr("zeroclaw_host.worlds.loading.link_package", trapped)
     verdict = check_load(sandbox, package_of(b"anything"), Limits())
-    assert verdict.causes == ("the plugin aborted", "error while executing at wasm backtrace", "wasm trap: x")
+    assert verdict.causes == ("the plugin aborted", "wasm trap: x")

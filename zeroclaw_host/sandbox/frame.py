@@ -86,6 +86,7 @@ class CallFrame:
     :param scope: the instance that is called, with the permissions in force.
     :param services: what stands behind its imports.
     :param table: the handles of the store the call runs in; a fresh store has a fresh table.
+    :param http: what carries the guest's HTTP requests; None where the guest has none.
     :param clock: seconds that only grow; a test may bring its own.
     """
 
@@ -98,6 +99,7 @@ class CallFrame:
         phase: Phase = Phase.STANDARD,
         call_site: CallSite | None = None,
         table: ResourceTable | None = None,
+        http: object | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.scope = scope
@@ -106,6 +108,7 @@ class CallFrame:
         self.phase = phase
         self.call_site = call_site or CallSite()
         self.table = ResourceTable() if table is None else table
+        self.http = http
         self.stdout = OutputCapture()
         self.stderr = OutputCapture()
         self.error: PluginError | None = None
@@ -141,6 +144,7 @@ class CallFrame:
             phase=phase,
             call_site=self.call_site,
             table=table,
+            http=self.http,
             clock=self._clock,
         )
         inner._outer = self
@@ -221,19 +225,24 @@ class CallFrame:
             self._host_seconds += self._clock() - self._host_since
             self._host_since = None
 
-    def _deadline_exceeded(self, what: str) -> DeadlineExceeded:
+    def spent_ms(self) -> tuple[int, int]:
+        """Milliseconds since the call began: those in the guest, and those in host functions."""
         now = self._clock()
         in_host = self._host_seconds + (now - self._host_since if self._host_since is not None else 0.0)
         host_ms = round(in_host * 1000)
-        elapsed_ms = round((now - self._started) * 1000)
+        return max(0, round((now - self._started) * 1000) - host_ms), host_ms
+
+    def _deadline_exceeded(self, what: str) -> DeadlineExceeded:
+        guest_ms, host_ms = self.spent_ms()
         timeout_ms = self.limits.call_timeout_ms
         doing = f" while waiting for {what}" if what else ""
         return DeadlineExceeded(
-            f"the call ran past its deadline of {timeout_ms} ms{doing}",
+            f"the call ran past its deadline{doing}: {guest_ms} ms in the plugin and {host_ms} ms in the host "
+            f"(call_timeout_ms is {timeout_ms})",
             remedy=Remedy(RemedyAction.RAISE_LIMIT, {"limit": "call_timeout_ms"}),
             details={
                 "timeout_ms": timeout_ms,
-                "guest_ms": max(0, elapsed_ms - host_ms),
+                "guest_ms": guest_ms,
                 "host_ms": host_ms,
                 "waited_for": what,
             },

@@ -27,6 +27,7 @@ from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig
 from zeroclaw_host.services.logging import LogRecord
+from zeroclaw_host.worlds.instance import instantiate
 from zeroclaw_host.worlds.surface import WORLDS, surface_of
 
 _CHECK_BINDING: Final = "load-check"
@@ -96,7 +97,7 @@ def _instantiate_once(
     scope = InstanceScope.admit(identity, package.manifest)
     linked = link_package(sandbox, package, scope, progress=progress)
     frame = CallFrame(scope=scope, services=_NO_SERVICES, limits=limits)
-    sandbox.threads.run(frame, lambda: sandbox.guest(linked, frame).close())
+    sandbox.threads.run(frame, lambda: instantiate(sandbox, linked, frame).close())
 
 
 _NOT_THE_PACKAGE: Final = (StorageError, CompilerFailed, PluginUnavailable)

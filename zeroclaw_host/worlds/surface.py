@@ -12,8 +12,10 @@ from types import MappingProxyType
 from typing import Final
 
 from zeroclaw_host.contract import PLUGIN_VERSION, contract
+from zeroclaw_host.errors import Kind, PluginError
 from zeroclaw_host.imports import config, inbound, logging, secrets, state, wasi
 from zeroclaw_host.package.manifest import Capability, Permission
+from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.interface import HostInterface
 from zeroclaw_host.sandbox.linker import Surface
 
@@ -33,15 +35,24 @@ _SERVICES: Final[Mapping[str, HostInterface]] = MappingProxyType(
 )
 """The plugin interfaces this host implements. A world's other imports are refused by name until they are here."""
 
+_HTTP: Final = ("wasi:http/types", "wasi:http/outgoing-handler")
+
 _TRANSPORTS: Final[Mapping[str, Permission]] = MappingProxyType(
     {
-        "wasi:http/types": Permission.HTTP_CLIENT,
-        "wasi:http/outgoing-handler": Permission.HTTP_CLIENT,
+        **dict.fromkeys(_HTTP, Permission.HTTP_CLIENT),
         f"{_PLUGIN}sockets": Permission.SOCKET_CLIENT,
         f"{_PLUGIN}websocket": Permission.WEBSOCKET_CLIENT,
     }
 )
 """Interfaces that additionally need a permission of the manifest."""
+
+
+class HttpIncoherent(PluginError):
+    """A linker offers HTTP where the call's frame has none, or the other way round: a fault of the host, and closed."""
+
+    code = "http_incoherent"
+    kind = Kind.INTERNAL
+
 
 _WASI_VERSION: Final = re.compile(r"0\.2\.(0|[1-9][0-9]*)")
 
@@ -54,7 +65,7 @@ def surface_of(capability: Capability, grants: frozenset[Permission]) -> Surface
     world = contract().world(WORLDS[capability])
     interfaces: dict[str, HostInterface] = dict(wasi.INTERFACES)
     reasons: dict[str, str] = {}
-    for name in (*world.imports, "wasi:http/types", "wasi:http/outgoing-handler"):
+    for name in (*world.imports, *_HTTP):
         permission = _TRANSPORTS.get(name)
         if permission is not None and capability is Capability.MEMORY:
             reasons[name] = "a memory plugin has no network"
@@ -73,6 +84,23 @@ def surface_of(capability: Capability, grants: frozenset[Permission]) -> Surface
         exports=world.exports,
         version_fits=_version_fits,
     )
+
+
+def ensure_http_coherent(surface: Surface, frame: CallFrame) -> None:
+    """Check that the linker and the frame agree about HTTP, before any code of the guest runs (PLG-104).
+
+    Both follow from the same scope, on two ways. A guest must neither find HTTP linked that nobody answers for, nor get
+    what its linker was not to have.
+
+    :raises HttpIncoherent: they do not agree.
+    """
+    linked = any(name in surface.interfaces for name in _HTTP)
+    if linked != (frame.http is not None):
+        package = frame.scope.identity.package
+        raise HttpIncoherent(
+            f"package {package} is linked {'with' if linked else 'without'} HTTP, "
+            f"and its call frame is made {'without' if linked else 'with'} it"
+        )
 
 
 def _version_fits(interface: str, version: str) -> bool:

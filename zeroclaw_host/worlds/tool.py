@@ -19,6 +19,7 @@ from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.sandbox.values import Err, Ok
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.logging import CallSite
+from zeroclaw_host.worlds.instance import instantiate
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
 from zeroclaw_host.worlds.loading import link_package
 from zeroclaw_host.worlds.output import emit_output
@@ -144,7 +145,7 @@ class ToolPlugin(Tool):
     ) -> ToolResult:
         try:
             text = _encode(frame, arguments)
-            with self._sandbox.guest(self._linked, frame) as guest:
+            with instantiate(self._sandbox, self._linked, frame) as guest:
                 try:
                     answer = guest.call(frame, _INTERFACE, "execute", text)
                 finally:
@@ -158,7 +159,7 @@ class ToolPlugin(Tool):
 def _read_metadata(sandbox: Sandbox, linked: LinkedComponent, frame: CallFrame) -> ToolMetadata:
     frame.config()
     try:
-        with sandbox.guest(linked, frame) as guest:
+        with instantiate(sandbox, linked, frame) as guest:
             name, description, schema = (
                 cast("str", guest.call(frame, _INTERFACE, function))
                 for function in ("name", "description", "parameters-schema")

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final, Protocol
+from typing import Final
 
 import anyio.to_thread
 
@@ -21,30 +21,17 @@ from zeroclaw_host.instance import InstanceScope
 from zeroclaw_host.sandbox.frame import CallCancelled, CallFrame, Phase
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.linker import LinkedComponent
-from zeroclaw_host.sandbox.resources import ResourceTable
 from zeroclaw_host.sandbox.sandbox import Sandbox
-from zeroclaw_host.sandbox.store import Guest
 from zeroclaw_host.sandbox.values import ValueMismatch
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.logging import CallSite, LogRecord
-from zeroclaw_host.worlds.output import emit_output
+from zeroclaw_host.worlds.instance import Ask, PluginInstance
 from zeroclaw_host.worlds.rebuild import RebuildPace
 from zeroclaw_host.worlds.turns import TaskAlarm, Turns
 
 TURN: Final = "its turn at the plugin"
 REBUILD: Final = "the plugin to be rebuilt, which failed too often to be rebuilt at once"
 """What a caller waits for, as the error of a deadline names it."""
-
-
-class Ask(Protocol):
-    """Calls an export of the guest that is being started, in a frame of its own."""
-
-    def __call__(self, function: str, *arguments: object, phase: Phase = Phase.STANDARD) -> object:
-        """The function's result.
-
-        :raises PluginError: the call ended without one.
-        """
-        ...
 
 
 Start = Callable[[Ask], None]
@@ -90,8 +77,7 @@ class WarmStore:
         self._turns = Turns()
         self._pace = RebuildPace()
         self._starts = 0
-        self._table = ResourceTable()
-        self._guest: Guest | None = None
+        self._instance: PluginInstance | None = None
         self._serving: CallFrame | None = None
         self._closed = False
         self._state = threading.Lock()
@@ -108,7 +94,7 @@ class WarmStore:
     @property
     def alive(self) -> bool:
         """Whether there is an instance to call."""
-        return self._guest is not None
+        return self._instance is not None
 
     @property
     def rebuilds(self) -> int:
@@ -171,9 +157,9 @@ class WarmStore:
             serving.cancel()
         self._turns.wake_all()
         with self._inside:
-            guest, self._guest = self._guest, None
-            if guest is not None:
-                guest.close()
+            instance, self._instance = self._instance, None
+            if instance is not None:
+                instance.close()
 
     async def aclose(self) -> None:
         """The same for tasks."""
@@ -209,7 +195,7 @@ class WarmStore:
         frame.leave_host()
         self._refuse_closed()
         frame.begin()
-        if self._guest is not None:
+        if self._instance is not None:
             return None
         if not build:
             raise unavailable()
@@ -227,7 +213,7 @@ class WarmStore:
 
     def _refuse_absent(self) -> None:
         self._refuse_closed()
-        if self._guest is None and not self._self_healing:
+        if self._instance is None and not self._self_healing:
             raise unavailable()
 
     def _refuse_closed(self) -> None:
@@ -248,21 +234,20 @@ class WarmStore:
 
     def _serve(self, frame: CallFrame, function: str, arguments: tuple[object, ...]) -> object:
         with self._entered(frame):
-            guest = self._guest or self._build(frame)
-            frame.table = self._table
+            instance = self._instance or self._build(frame)
             try:
-                return self._ask(guest, frame, function, arguments)
+                return instance.call(frame, function, *arguments)
             except ValueMismatch as error:
                 raise UsageError(
                     f"an argument of {function} is not what the contract says: {error}"
                 ) from error
             except BaseException as error:
-                self._discard(guest, frame, error)
+                self._discard(instance, frame, error)
                 raise
 
     def _start_missing(self, frame: CallFrame) -> None:
         with self._entered(frame):
-            if self._guest is None:
+            if self._instance is None:
                 self._build(frame)
 
     @contextmanager
@@ -284,42 +269,23 @@ class WarmStore:
         if self._closed:
             raise unavailable() from error
 
-    def _build(self, frame: CallFrame) -> Guest:
+    def _build(self, frame: CallFrame) -> PluginInstance:
         """A new instance, started and kept."""
         self._starts += 1
         if self.rebuilds:
             self._pace = self._pace.rebuilt(frame.now())
-        table = ResourceTable()
-        guest: Guest | None = None
+        instance: PluginInstance | None = None
         try:
-            guest = self._instantiate(frame.within(Phase.STANDARD, table))
-            self._start(self._asker(guest, frame, table))
+            instance = PluginInstance(self._sandbox, self._linked, frame, interface=self._interface)
+            self._start(instance.asker(frame))
         except BaseException as error:
-            self._discard(guest, frame, error)
+            self._discard(instance, frame, error)
             raise
-        self._guest, self._table = guest, table
-        return guest
+        self._instance = instance
+        return instance
 
-    def _instantiate(self, frame: CallFrame) -> Guest:
-        try:
-            return self._sandbox.guest(self._linked, frame)
-        finally:
-            emit_output(frame)
-
-    def _asker(self, guest: Guest, frame: CallFrame, table: ResourceTable) -> Ask:
-        def ask(function: str, *arguments: object, phase: Phase = Phase.STANDARD) -> object:
-            return self._ask(guest, frame.within(phase, table), function, arguments)
-
-        return ask
-
-    def _ask(self, guest: Guest, frame: CallFrame, function: str, arguments: tuple[object, ...]) -> object:
-        try:
-            return guest.call(frame, self._interface, function, *arguments)
-        finally:
-            emit_output(frame)
-
-    def _discard(self, guest: Guest | None, frame: CallFrame, error: BaseException) -> None:
-        self._guest = None
+    def _discard(self, instance: PluginInstance | None, frame: CallFrame, error: BaseException) -> None:
+        self._instance = None
         self._pace = self._pace.lost(frame.now())
         reason = error.code if isinstance(error, ZeroclawError) else type(error).__name__
         self._services.log.emit(
@@ -333,8 +299,8 @@ class WarmStore:
                 source="host",
             )
         )
-        if guest is not None:
-            guest.close()
+        if instance is not None:
+            instance.close()
 
 
 def unavailable() -> PluginUnavailable:
