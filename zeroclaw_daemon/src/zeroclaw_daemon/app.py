@@ -28,6 +28,7 @@ from zeroclaw_daemon.config.saving import DIRECTORY_MODE, make_private, storage_
 from zeroclaw_daemon.config.source import ConfigSource
 from zeroclaw_daemon.daemon_log import DaemonLogHandler, LogFile, guest_log
 from zeroclaw_daemon.leaves import unwrapped
+from zeroclaw_daemon.plugin_improvement import PluginImprovement
 from zeroclaw_daemon.plugin_tools import PluginTools
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.limits import ServerLimits
@@ -76,7 +77,8 @@ class Daemon:
             )
             _report_snapshot(self._config.current())
             services = InstanceServices(config=EntryResolver(self._config.current), log=guests)
-            self._tools = PluginTools(self._paths, services)
+            self._improvement = PluginImprovement(lambda: self._tools.host)
+            self._tools = PluginTools(self._paths, services, on_load=self._improvement.look)
             undo.callback(self._tools.close)
             self._undo = undo.pop_all()
         return self
@@ -104,15 +106,23 @@ class Daemon:
             async with anyio.create_task_group() as tasks:
                 await tasks.start(server.serve)
                 tasks.start_soon(self._load_tools)
+                tasks.start_soon(self._improve_plugins)
                 self._terminal.say(f"zeroclaw daemon, process {os.getpid()}, serves {self._paths.endpoint}")
-                await anext(aiter(signals))
-                record(logger, logging.INFO, "the daemon ends", action="stop", category="daemon")
-                server.stop()
-                self._tools.stop()
+                try:
+                    await anext(aiter(signals))
+                    record(logger, logging.INFO, "the daemon ends", action="stop", category="daemon")
+                    server.stop()
+                finally:  # their threads end only when they are told to
+                    self._tools.stop()
+                    self._improvement.stop()
 
     async def _load_tools(self) -> None:
         """Load what is installed ahead of the first prompt, which then need not wait for it."""
         await anyio.to_thread.run_sync(self._tools.tools, self._config.current())
+
+    async def _improve_plugins(self) -> None:
+        """Compile plugins again for speed, behind everything else. Keeps its thread until the daemon ends."""
+        await anyio.to_thread.run_sync(self._improvement.run, limiter=anyio.CapacityLimiter(1))
 
     def _facts(self) -> dict[str, JsonValue]:
         """What ``status`` tells besides the server's own numbers."""

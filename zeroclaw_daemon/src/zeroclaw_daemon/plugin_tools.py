@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -88,13 +88,17 @@ class PluginTools:
     """Loads the tools of every installed package, if the operator wants plugins discovered (PLG-127).
 
     :param services: what the host lends to instances.
+    :param on_load: called whenever tools were loaded, by whoever asked for them; must return at once.
 
     Thread-safe. Never to be called on the event loop: loading compiles and runs guest code.
     """
 
-    def __init__(self, paths: Paths, services: InstanceServices) -> None:
+    def __init__(
+        self, paths: Paths, services: InstanceServices, *, on_load: Callable[[], None] = lambda: None
+    ) -> None:
         self._paths = paths
         self._services = services
+        self._on_load = on_load
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._lender: _Lender | None = None
@@ -122,6 +126,7 @@ class PluginTools:
             if built is None or not built.holds(settings, stamp, snapshot.revision):
                 built = self._build(snapshot, settings, stamp)
                 self._built = built
+                self._on_load()
             return built.tools
 
     def names(self, snapshot: Snapshot) -> tuple[str, ...]:
@@ -130,6 +135,12 @@ class PluginTools:
         if built is None or not wanted(snapshot):
             return ()
         return tuple(dict.fromkeys(tool.name for tool in built.tools))
+
+    @property
+    def host(self) -> PluginHost | None:
+        """The host whose tools agents get now."""
+        lender = self._lender
+        return None if lender is None else lender.host
 
     def stop(self) -> None:
         """Give up what is being compiled, and load nothing more."""
