@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from weakref import WeakSet
 
 from zeroclaw_host.errors import Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.installation.discovery import Discovery, InstalledPackage, discover
@@ -31,13 +33,17 @@ from zeroclaw_host.registry.client import RegistryClient
 from zeroclaw_host.registry.download import Progress as DownloadProgress
 from zeroclaw_host.registry.location import RegistryNotNamed
 from zeroclaw_host.sandbox.compile import Progress as CompileProgress
+from zeroclaw_host.sandbox.compile_limits import CompileLimits
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
+from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig, resolve_config
 from zeroclaw_host.services.log_queue import LogQueue, warn_of_drops
 from zeroclaw_host.services.logging import StandardLogSink
+from zeroclaw_host.worlds.channel import ChannelPlugin
 from zeroclaw_host.worlds.loading import LoadVerdict, check_load
+from zeroclaw_host.worlds.memory import MemoryPlugin
 from zeroclaw_host.worlds.tool import ToolPlugin
 
 
@@ -64,6 +70,9 @@ class PluginHost:
     :param cache_dir: where compiled components are kept; only this user may be able to write there.
     :param policy: which signatures are asked for; none, when left out.
     :param limits: the bounds of every guest call.
+    :param compile_limits: memory and time of one compilation.
+    :param share_core_modules: compile what plugins have in common once. Otherwise every component is compiled as it is.
+    :param cache_bytes: size of all compiled components on disk that is kept to.
     :param services: what the host lends to its plugins. When left out: nothing is stored for them, neither configuration
         nor state, and their log records go to Python's :mod:`logging`.
     :param rows: where the configuration rows of installed packages are seeded; nowhere, when left out.
@@ -78,6 +87,9 @@ class PluginHost:
         *,
         policy: SignaturePolicy | None = None,
         limits: Limits | None = None,
+        compile_limits: CompileLimits | None = None,
+        share_core_modules: bool = True,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
         services: InstanceServices | None = None,
         rows: RowStore | None = None,
     ) -> None:
@@ -91,7 +103,17 @@ class PluginHost:
             services = InstanceServices(config=_NoStoredConfig(), log=self._log)
         self._services = services
         self._rows = rows
+        self._open_sandbox = partial(
+            Sandbox,
+            cache_dir,
+            compile_limits=compile_limits,
+            share_core_modules=share_core_modules,
+            cache_bytes=cache_bytes,
+        )
         self._sandbox: Sandbox | None = None
+        self._loaded: dict[str, InstalledPackage] = {}
+        self._warm: WeakSet[ChannelPlugin | MemoryPlugin] = WeakSet()
+        """What holds a guest between its calls, as long as somebody holds it."""
         self._starting = threading.Lock()
 
     def install(
@@ -175,9 +197,52 @@ class PluginHost:
 
         :raises ZeroclawError: the package has no tool, was changed since it was found, or does not load.
         """
-        package = installed.read()
+        package = self._read(installed)
         scope = InstanceScope.admit(InstanceIdentity.default_tool(installed.name), package.manifest)
         return ToolPlugin.load(self.sandbox, package, scope, self._services, self.limits, progress=on_compile)
+
+    def load_channel(
+        self, installed: InstalledPackage, binding: str, *, on_compile: CompileProgress | None = None
+    ) -> ChannelPlugin:
+        """The channel of an installed package under a binding, configured and ready to be used. Close it when it is not
+        needed any more.
+
+        The bytes are read and admitted again, so that what runs is what was checked.
+
+        :param binding: the alias the operator gave it; never a name of the package's own (PLG-134).
+        :raises ZeroclawError: the package has no channel, was changed since it was found, or does not load.
+        """
+        package = self._read(installed)
+        identity = InstanceIdentity(installed.name, Capability.CHANNEL, binding)
+        scope = InstanceScope.admit(identity, package.manifest)
+        channel = ChannelPlugin.load(
+            self.sandbox, package, scope, self._services, self.limits, progress=on_compile
+        )
+        self._warm.add(channel)
+        return channel
+
+    def load_memory(
+        self,
+        installed: InstalledPackage,
+        binding: str | None = None,
+        *,
+        on_compile: CompileProgress | None = None,
+    ) -> MemoryPlugin:
+        """The memory of an installed package, empty and ready to be used. Close it when it is not needed any more.
+
+        The bytes are read and admitted again, so that what runs is what was checked.
+
+        :param binding: the name it is used under; the package's when left out.
+        :raises ZeroclawError: the package has no memory, was changed since it was found, or does not load.
+        """
+        package = self._read(installed)
+        identity = InstanceIdentity(installed.name, Capability.MEMORY, binding or installed.name)
+        scope = InstanceScope.admit(identity, package.manifest)
+        memory = MemoryPlugin.load(
+            self.sandbox, package, scope, self._services, self.limits, progress=on_compile
+        )
+        self._warm.add(memory)
+        return memory
 
     def tools(self) -> list[ToolPlugin]:
         """The tools of all installed packages, by package name.
@@ -190,12 +255,34 @@ class PluginHost:
             if Capability.TOOL in installed.manifest.capabilities
         ]
 
+    def improvable(self) -> tuple[InstalledPackage, ...]:
+        """The packages in use whose instances would start sooner after :meth:`improve`, by name."""
+        sandbox = self._sandbox
+        digests = frozenset[str]() if sandbox is None else sandbox.improvable()
+        found = [package for digest, package in self._loaded.copy().items() if digest in digests]
+        return tuple(sorted(found, key=lambda package: package.name))
+
+    def improve(self, installed: InstalledPackage, *, on_compile: CompileProgress | None = None) -> None:
+        """Compile a package that runs in the form that was there soonest in the one that runs best, and change to that.
+
+        Takes as long as compiling a first Python plugin, at low priority, and disturbs no call. For one at a time.
+
+        :param on_compile: told the seconds spent so far; whoever raises there gives it up.
+        :raises ZeroclawError: the package was changed, or :meth:`Sandbox.improve` failed; it runs on as it did.
+        """
+        sandbox = self._sandbox
+        if sandbox is None:
+            return
+        package = installed.read()
+        if package.component is not None:
+            sandbox.improve(package.component, sha256=package.component_sha256, progress=on_compile)
+
     @property
     def sandbox(self) -> Sandbox:
         """The engine all plugins share, started when it is first needed."""
         with self._starting:
             if self._sandbox is None:
-                self._sandbox = Sandbox(self.cache_dir)
+                self._sandbox = self._open_sandbox()
             return self._sandbox
 
     @property
@@ -204,8 +291,10 @@ class PluginHost:
         return self._sandbox is not None
 
     def close(self) -> None:
-        """Stop the engine, and write what its plugins logged. Tools that were loaded can no longer be called."""
+        """End every call, stop the engine, and write what its plugins logged. What was loaded can no longer be called."""
         with self._starting:
+            for plugin in list(self._warm):
+                plugin.close()
             if self._sandbox is not None:
                 self._sandbox.close()
                 self._sandbox = None
@@ -219,6 +308,13 @@ class PluginHost:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _read(self, installed: InstalledPackage) -> AdmittedPackage:
+        """The bytes of a package that is about to be loaded, and a note of where they came from."""
+        package = installed.read()
+        if installed.component_sha256 is not None:
+            self._loaded[installed.component_sha256] = installed
+        return package
 
     def _open(
         self, source: str, registry: RegistryClient | None, progress: DownloadProgress | None

@@ -14,7 +14,8 @@ from wasmtime import WasmtimeError
 from wasmtime.component import Component
 
 from zeroclaw_host.sandbox.artifacts import ArtifactStore
-from zeroclaw_host.sandbox.compile import CompileLimits, CompilerFailed, Progress, Source, compile_sources
+from zeroclaw_host.sandbox.compile import CompilerFailed, Progress, Source, compile_sources
+from zeroclaw_host.sandbox.compile_limits import CompileLimits
 from zeroclaw_host.sandbox.compiler import Form
 from zeroclaw_host.sandbox.engine import Compiled, Engines, fingerprint
 from zeroclaw_host.sandbox.header import check_header
@@ -78,7 +79,8 @@ class ComponentCache:
             if found is None:
                 found = self._from_disk(name)
             if found is None:
-                with self.artifacts.turn(name, seconds=self._limits.seconds, waiting=progress):
+                patience = self._limits.of(len(component)).seconds
+                with self.artifacts.turn(name, seconds=patience, waiting=progress):
                     found = self._from_disk(name) or self._compile(component, name, progress, background)
             self._remember(digest, found)
             return found

@@ -22,6 +22,7 @@ from typing import BinaryIO, Final
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid, Kind, Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.sandbox.causes import chain, sentences
+from zeroclaw_host.sandbox.compile_limits import CompileLimits
 from zeroclaw_host.sandbox.compiler import Ending, Form, Job, Order, Report, Stage
 from zeroclaw_host.sandbox.header import check_header
 
@@ -30,9 +31,6 @@ _POLL_SECONDS: Final = 0.25
 
 _MAX_COMPILERS: Final = 2
 """Compilations at once in one process. Each may take gigabytes, and one keeps all processors busy."""
-
-_BACKGROUND_PATIENCE: Final = 10
-"""How many times longer a compilation may take that leaves the processor to everybody else."""
 
 _KEPT_ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "TMPDIR", "LANG", "LC_ALL")
 """What the child needs of the environment; the rest may hold secrets and is none of a compiler's business."""
@@ -64,20 +62,6 @@ class CompilerFailed(ZeroclawError):
     kind = Kind.INTERNAL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompileLimits:
-    """What one compilation may use. A Python plugin of 18 MB takes 12 s on two cores and 600 MB."""
-
-    memory_bytes: int = 2 * 1024**3
-    """Address space of the process that compiles."""
-    seconds: float = 120.0
-    artifact_bytes: int = 1024**3
-    """Size of what it may write."""
-    loaded_bytes: int = 32 * 1024**2
-    """Memory for what a loaded component is besides its code: its structure, which instances are made from. A Python
-    plugin takes one mebibyte; a component of a thousand bytes that nests instances takes gigabytes."""
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
     """Something to compile, and the open, empty file its compiled code goes to."""
@@ -107,7 +91,7 @@ def compile_sources(
 ) -> None:
     """Compile several sources in one run of the compiler, one after the other.
 
-    :param limits: the time is that of all together.
+    :param limits: those of all together; see :meth:`CompileLimits.of`.
     :param background: at the lowest priority, and so with more time.
     :raises ComponentInvalid: the compiler refuses one of the sources, or crashes on it.
     :raises CompileLimit: it took more memory or time than allowed. ``details`` holds ``limit``.
@@ -116,7 +100,8 @@ def compile_sources(
 
     What was written is of no use after an error.
     """
-    bounds = limits or CompileLimits()
+    size = sum(len(source.content) for source in sources)
+    bounds = (limits or CompileLimits()).of(size, background=background)
     with _turn(progress), ExitStack() as files:
         jobs = tuple(
             Job(source.form, files.enter_context(_in_memory(source.content)).fileno(), source.artifact)
@@ -128,7 +113,7 @@ def compile_sources(
             memory_bytes=bounds.memory_bytes,
             artifact_bytes=bounds.artifact_bytes,
             loaded_bytes=bounds.loaded_bytes,
-            seconds=bounds.seconds * (_BACKGROUND_PATIENCE if background else 1),
+            seconds=bounds.seconds,
             background=background,
         )
         # Files, and no pipes: those would need somebody to keep them flowing while the child computes.

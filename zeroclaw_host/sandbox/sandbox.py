@@ -18,13 +18,15 @@ from wasmtime import Engine
 
 from zeroclaw_host.errors import MemoryLimit
 from zeroclaw_host.sandbox.cache import ComponentCache
-from zeroclaw_host.sandbox.compile import CompileLimits, Progress
+from zeroclaw_host.sandbox.compile import Progress
+from zeroclaw_host.sandbox.compile_limits import CompileLimits
 from zeroclaw_host.sandbox.conversion import Conversion, best_conversion
 from zeroclaw_host.sandbox.engine import Compiled, Engines, EpochTicker
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.limits import MAX_MEMORIES
 from zeroclaw_host.sandbox.linker import LinkedComponent, Surface, link
 from zeroclaw_host.sandbox.shared_forms import SharedForms
+from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES
 from zeroclaw_host.sandbox.store import Guest
 from zeroclaw_host.sandbox.threads import DEFAULT_THREADS, GuestThreads
 
@@ -36,6 +38,7 @@ class Sandbox:
     :param threads: guest calls at once; more wait their turn.
     :param compile_limits: memory and time of one compilation.
     :param share_core_modules: compile what plugins have in common once. Otherwise every component is compiled as it is.
+    :param cache_bytes: size of all compiled components on disk that is kept to.
     :param conversion: how values cross the boundary; the best one that works when left out.
     :raises StorageError: the cache directory cannot be used.
     """
@@ -47,11 +50,12 @@ class Sandbox:
         threads: int = DEFAULT_THREADS,
         compile_limits: CompileLimits | None = None,
         share_core_modules: bool = True,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
         conversion: Conversion | None = None,
     ) -> None:
         self._engines = Engines()
         limits = compile_limits or CompileLimits()
-        self.cache = ComponentCache(cache_dir, self._engines, limits=limits)
+        self.cache = ComponentCache(cache_dir, self._engines, limits=limits, maximum_bytes=cache_bytes)
         self._shared = (
             SharedForms(self.cache.artifacts, self._engines.plain, limits) if share_core_modules else None
         )

@@ -54,11 +54,15 @@ def open_host(
     from zeroclaw_host.host import PluginHost
     from zeroclaw_host.services.bundle import InstanceServices
 
+    compiling = snapshot.config.plugins.compile
     return PluginHost(
         plugins_dir(snapshot, paths),
         Path(paths.cache_dir),
         policy=signature_policy(snapshot),
         limits=snapshot.config.plugins.limits.as_limits(),
+        compile_limits=compiling.as_limits(),
+        share_core_modules=compiling.share_core_modules,
+        cache_bytes=compiling.cache_max_bytes,
         services=services or InstanceServices(config=EntryResolver(lambda: snapshot), log=_Unheard()),
         rows=rows,
     )

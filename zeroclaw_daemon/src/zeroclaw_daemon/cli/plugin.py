@@ -20,6 +20,7 @@ from zeroclaw_daemon.cli.package_views import (
     say_verdict,
     verdict_json,
 )
+from zeroclaw_daemon.cli.plugin_cache import app as cache_app
 from zeroclaw_daemon.cli.progress import Activity
 from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.visible import visible
@@ -40,6 +41,8 @@ plugins.enabled is true; agents get the tools of installed plugins once plugins.
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+app.add_typer(cache_app, name="cache")
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RegistryOption = Annotated[

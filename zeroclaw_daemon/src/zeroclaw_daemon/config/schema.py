@@ -22,7 +22,9 @@ from pydantic import (
 
 from zeroclaw_daemon.config import names
 from zeroclaw_host.instance import KEY_PREFIX
+from zeroclaw_host.sandbox.compile_limits import CompileLimits
 from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES
 
 SCHEMA_VERSION: Final = 1
 """The version of the file's layout that this program reads and writes (D-39)."""
@@ -40,6 +42,8 @@ BUILT_IN_PROVIDER: Final = "echo"
 """The provider every installation has: deterministic and offline (D-19)."""
 
 _BOUNDS: Final = Limits()
+_COMPILING: Final = CompileLimits()
+_MEBIBYTE: Final = 1024**2
 
 
 class Section(BaseModel):
@@ -108,6 +112,43 @@ class PluginLimits(Section):
         return Limits(**self.model_dump())
 
 
+class PluginCompile(Section):
+    """``[plugins.compile]``: what compiling a plugin may use, and what is kept of it."""
+
+    memory_mb: int = Field(
+        default=_COMPILING.memory_bytes // _MEBIBYTE,
+        ge=256,
+        description="Mebibytes of memory the compiler may take for a component of up to 16 MiB; a larger one may take "
+        "more, in proportion.",
+    )
+    timeout_secs: int = Field(
+        default=round(_COMPILING.seconds),
+        ge=1,
+        description="Seconds compiling may take for a component of up to 16 MiB; a larger one may take more, in "
+        "proportion, and so may one that is compiled in the background.",
+    )
+    share_core_modules: bool = Field(
+        default=True,
+        description="Compile what plugins have in common, as Python plugins have Python, once for all of them. Each is "
+        "usable at once, and compiled as a whole in the background while a daemon runs.",
+    )
+    cache_max_mb: int = Field(
+        default=DEFAULT_CACHE_BYTES // _MEBIBYTE,
+        ge=0,
+        description="Mebibytes of compiled plugins kept on disk. Whatever is not in use goes when there are more, the "
+        "least recently used first.",
+    )
+
+    @property
+    def cache_max_bytes(self) -> int:
+        """The bound of the cache, in bytes."""
+        return self.cache_max_mb * _MEBIBYTE
+
+    def as_limits(self) -> CompileLimits:
+        """The same numbers as the sandbox takes them."""
+        return CompileLimits(memory_bytes=self.memory_mb * _MEBIBYTE, seconds=self.timeout_secs)
+
+
 class TlsProfile(Section):
     """One named way of trusting and presenting certificates."""
 
@@ -167,6 +208,9 @@ class Plugins(Section):
     )
     security: PluginSecurity = Field(default_factory=PluginSecurity, description="Which packages may load.")
     limits: PluginLimits = Field(default_factory=PluginLimits, description="The bounds of every guest.")
+    compile: PluginCompile = Field(
+        default_factory=PluginCompile, description="What compiling a plugin may use, and what is kept of it."
+    )
     entries: tuple[PluginEntry, ...] = Field(
         default=(), description="What is kept for single plugin instances."
     )
