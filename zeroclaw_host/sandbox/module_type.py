@@ -80,7 +80,8 @@ class ModuleInterface:
     def read(cls, module: Reader) -> ModuleInterface:
         """From a whole core module.
 
-        :raises Unreadable: it has tags, garbage-collected or typed-reference types, or something else that is new.
+        :raises Unreadable: it has tags, garbage-collected or typed-reference types, or something else that is new; or what
+            the component model cannot say of a module.
         """
         found = cls()
         spaces: tuple[list[_Extern], ...] = ([], [], [], [])
@@ -90,6 +91,8 @@ class ModuleInterface:
             found._section(section.kind, section.body, spaces)
             if not section.body.done():
                 raise Unreadable("a section with something behind its end")
+        if len({name for name, _ in found.imports}) < len(found.imports):
+            raise Unreadable("two imports of one name, which a module may have and its type may not")
         return found
 
     def type(self, wanted: Collection[bytes]) -> bytes:

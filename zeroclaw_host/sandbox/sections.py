@@ -18,6 +18,9 @@ COMPONENT_HEADER: Final = MAGIC + b"\x0d\0\x01\0"
 MAX_ITEMS: Final = 250_000
 """Entries of all sections that are read one by one. A Python plugin has 25 000, and each costs some microseconds."""
 
+_SECTION_ITEMS: Final = 10
+"""What a section counts for, which is more than it holds: a component has some hundreds in all."""
+
 _MAX_LEB_SHIFT: Final = 28
 """A number of 32 bits takes five bytes at most."""
 
@@ -146,7 +149,7 @@ class Reader:
         if bytes(self.take(len(header))) != header:
             raise Unreadable("another kind of file")
         while not self.done():
-            self._budget.spend(1)
+            self._budget.spend(_SECTION_ITEMS)
             start = self._at
             kind = self.byte()
             body = self.take(self.number())
