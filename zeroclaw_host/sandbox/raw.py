@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from wasmtime import Config, Store, WasmtimeError, _bindings  # pyright: ignore[reportPrivateUsage]
+from wasmtime import Config, Engine, Store, WasmtimeError, _bindings  # pyright: ignore[reportPrivateUsage]
 from wasmtime import _ffi as _typed_ffi  # pyright: ignore[reportPrivateUsage]
 from wasmtime.component import Func, FuncType, LinkerInstance
 from wasmtime.component import _types as wasm_types  # pyright: ignore[reportPrivateUsage]
@@ -48,6 +48,19 @@ def configure(config: Config, name: str, value: bool) -> None:
     :raises AttributeError: this wasmtime has no such switch. Better no engine than one with a feature left on.
     """
     getattr(ffi, f"wasmtime_config_{name}_set")(config.ptr(), value)
+
+
+def import_count(kind: wasm_types.ComponentType, engine: Engine) -> int:
+    """How many imports a component has, without looking at them: that takes time in the square of their number."""
+    count: int = ffi.wasmtime_component_type_import_count(kind.ptr(), engine.ptr())
+    return count
+
+
+def export_count(kind: wasm_types.ComponentType | wasm_types.ComponentInstanceType, engine: Engine) -> int:
+    """The same for the exports of a component or an instance."""
+    what = "component" if isinstance(kind, wasm_types.ComponentType) else "component_instance"
+    count: int = getattr(ffi, f"wasmtime_{what}_type_export_count")(kind.ptr(), engine.ptr())
+    return count
 
 
 def is_async(function: FuncType) -> bool:

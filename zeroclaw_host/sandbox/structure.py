@@ -146,16 +146,19 @@ class Shape:
         kind = component.type
         imports: list[InstanceShape] = []
         odd: list[str] = []
-        found = {name: extern for name, extern in kind.imports(engine).items() if name not in supplied}
-        for name, extern in _bounded(found, "imports").items():
+        _bound(raw.import_count(kind, engine) - len(supplied), "imports")
+        for name, extern in kind.imports(engine).items():
+            if name in supplied:
+                continue
             instance = _item(extern)
             if isinstance(instance, wasm.ComponentInstanceType):
                 imports.append(_instance_shape(name, instance, engine))
             else:
                 odd.append(name)
+        _bound(raw.export_count(kind, engine), "exports")
         exports = [
             _instance_shape(name, instance, engine)
-            for name, extern in _bounded(kind.exports(engine), "exports").items()
+            for name, extern in kind.exports(engine).items()
             if isinstance(instance := _item(extern), wasm.ComponentInstanceType)
         ]
         return cls(tuple(imports), tuple(exports), tuple(odd))
@@ -174,7 +177,8 @@ def _instance_shape(full_name: str, kind: wasm.ComponentInstanceType, engine: En
     functions: dict[str, wasm.FuncType] = {}
     resources: dict[str, wasm.ResourceType] = {}
     odd: list[str] = []
-    for item_name, extern in _bounded(kind.exports(engine), f"items in {plain(name)}").items():
+    _bound(raw.export_count(kind, engine), f"items in {plain(name)}")
+    for item_name, extern in kind.exports(engine).items():
         item = _item(extern)
         if isinstance(item, wasm.FuncType):
             functions[item_name] = item
@@ -185,12 +189,10 @@ def _instance_shape(full_name: str, kind: wasm.ComponentInstanceType, engine: En
     return InstanceShape(full_name, name, version, functions, resources, tuple(odd))
 
 
-def _bounded(found: dict[str, _Extern], what: str) -> dict[str, _Extern]:
-    if len(found) > MAX_EXTERNS:
-        refuse(
-            [Mismatch("the component", "", f"it has {len(found)} {what}; at most {MAX_EXTERNS} are allowed")]
-        )
-    return found
+def _bound(count: int, what: str) -> None:
+    """Refuse too many, before the library makes a list of them."""
+    if count > MAX_EXTERNS:
+        refuse([Mismatch("the component", "", f"it has {count} {what}; at most {MAX_EXTERNS} are allowed")])
 
 
 class Comparison:
