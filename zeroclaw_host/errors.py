@@ -14,7 +14,7 @@ import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 
 class Kind(Enum):
@@ -58,7 +58,10 @@ class RemedyAction(Enum):
     REMOVE_PLUGIN = "remove_plugin"
     """``name``: remove a package, or what an interrupted install left under its name."""
     UPDATE_PLUGIN = "update_plugin"
-    """``name``: update an installed package."""
+    """``name``: update an installed package; one that an interrupted update moved aside is put back first."""
+    ALLOW_UPDATE = "allow_update"
+    """``package`` (``name@version``), ``items`` (a JSON list), and ``from`` or ``registry`` where the run named it: update
+    a package to a version that wants more than the installed one has."""
     NAME_REGISTRY = "name_registry"
     """No argument: say which registry to use."""
     REPORT_TO_REGISTRY = "report_to_registry"
@@ -221,15 +224,40 @@ class CompileLimit(ZeroclawError):
     kind = Kind.LIMIT
 
 
+_EVIDENCE: Final = {
+    "traceback": "the plugin's traceback",
+    "backtrace": "where in the plugin, innermost first",
+    "stderr": "the plugin's standard error",
+}
+
+
 class PluginError(ZeroclawError):
     """A call into a plugin did not end with a result."""
 
     code = "plugin_failed"
     kind = Kind.PLUGIN
 
+    def evidence(self, *, lines: int | None = None) -> tuple[tuple[str, str], ...]:
+        """What is known of the guest's end besides the message: what it is, and its text, in the guest's own words.
+
+        A traceback of its own language says all; without one, where its code was and what it printed are told.
+
+        :param lines: keep so many of each text, the nearest to the failure.
+        """
+        known: list[tuple[str, str]] = []
+        for name, label in _EVIDENCE.items():
+            found = self.details.get(name)
+            text = "\n".join(cast("tuple[str, ...]", found)) if isinstance(found, tuple) else str(found or "")
+            if told := text.strip().splitlines():
+                nearest = told[:lines] if name == "backtrace" else told[-lines if lines else 0 :]
+                known.append((label, "\n".join(nearest)))
+            if name == "traceback" and told:
+                break
+        return tuple(known)
+
 
 class OutOfFuel(PluginError):
-    """The guest used its whole fuel budget. ``details`` holds ``fuel_budget``."""
+    """The guest used its whole fuel budget. ``details`` holds ``fuel_used``, ``fuel_budget``, ``guest_ms``, ``host_ms``."""
 
     code = "out_of_fuel"
     kind = Kind.LIMIT
@@ -243,7 +271,10 @@ class DeadlineExceeded(PluginError):
 
 
 class MemoryLimit(PluginError):
-    """The guest wanted more memory, table elements or instances than allowed. ``details`` holds ``limit``."""
+    """The guest wanted more memory, table elements or instances than allowed. ``details`` holds ``limit``, ``maximum`` and,
+    of a guest that did not even start, ``wanted``. How much one had in use when it failed later is not known: the engine
+    does not say.
+    """
 
     code = "plugin_limit"
     kind = Kind.LIMIT

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zeroclaw_host.errors import InstallError, Remedy, RemedyAction, StorageError
+from zeroclaw_host.installation.account import account
 from zeroclaw_host.installation.discovery import discover
 from zeroclaw_host.installation.filesystem import FileSystem, Operation, PosixFileSystem, storage_error
 from zeroclaw_host.installation.lock import Clock, DirectoryLock, locked
+from zeroclaw_host.installation.package_log import Action, Journal, Unlogged
 from zeroclaw_host.installation.pipeline import LoadCheck, prepare
 from zeroclaw_host.installation.rows import RowStore, seed_for
 from zeroclaw_host.installation.staging import Staging, staging
@@ -64,11 +66,13 @@ def install(
     rows: RowStore | None = None,
     filesystem: FileSystem | None = None,
     clock: Clock | None = None,
+    journal: Journal | None = None,
 ) -> InstallReport:
     """Check a package and publish it in ``directory``, which is made when it is missing.
 
     :param load_check: None installs a component that was never tried (PLG-039).
     :param rows: where the row of the default tool binding is seeded; None seeds none.
+    :param journal: told what is published before it is, and what was refused.
     :raises PackageError: admission refused the package.
     :raises ZeroclawError: the component does not load.
     :raises NameOccupied: the name is taken; the remedy removes or updates what is there (PLG-062).
@@ -76,22 +80,26 @@ def install(
     :raises InstallError: see :mod:`~zeroclaw_host.installation.transaction` and ``lock``.
     """
 
-    def refuse_taken_name(package: AdmittedPackage) -> None:
-        require_free(directory, package.manifest.name, policy)
+    with account(journal or Unlogged(), Action.INSTALL, source=reader.origin) as told:
 
-    package = prepare(reader, policy, load_check, before_compiling=refuse_taken_name)
-    name = package.manifest.name
-    _make_plugins_directory(directory)
-    with locked(directory, clock=clock) as lock:
-        require_free(directory, name, policy)
-        seed = seed_for(package.manifest)
-        row = rows.prepare(seed) if rows is not None and seed is not None else None
-        with staging(lock, filesystem or PosixFileSystem(), name) as work:
-            work.fill(payload(package))
-            _publish(work, lock)
-            if row is not None:
-                work.on_failure(row.undo)
-                row.commit()
+        def before_compiling(package: AdmittedPackage) -> None:
+            told.about(package, policy)
+            require_free(directory, package.manifest.name, policy)
+
+        package = prepare(reader, policy, load_check, before_compiling=before_compiling)
+        name = package.manifest.name
+        _make_plugins_directory(directory)
+        with locked(directory, clock=clock) as lock:
+            require_free(directory, name, policy)
+            seed = seed_for(package.manifest)
+            row = rows.prepare(seed) if rows is not None and seed is not None else None
+            with staging(lock, filesystem or PosixFileSystem(), name) as work:
+                work.fill(payload(package))
+                told.begin(work)
+                _publish(work, lock)
+                if row is not None:
+                    work.on_failure(row.undo)
+                    row.commit()
     created = row is not None and row.creates
     return InstallReport(
         directory=directory / name,

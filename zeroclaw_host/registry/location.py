@@ -103,6 +103,12 @@ class Location:
             )
         return target
 
+    @property
+    def without_credentials(self) -> str:
+        """The whole address to be given again, without what may be a credential."""
+        scheme, netloc, path = _split(self.url)
+        return urlunsplit((scheme, netloc.rpartition("@")[2], path, "", ""))
+
     def __str__(self) -> str:
         return without_secrets(self.url)
 
