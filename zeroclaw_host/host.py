@@ -18,11 +18,14 @@ from typing import Self
 from weakref import WeakSet
 
 from zeroclaw_host.errors import Remedy, RemedyAction, ZeroclawError
+from zeroclaw_host.installation.account import account
 from zeroclaw_host.installation.discovery import Discovery, InstalledPackage, discover
 from zeroclaw_host.installation.install import InstallReport, install
+from zeroclaw_host.installation.package_log import Action, Journal, Unlogged
 from zeroclaw_host.installation.remove import RemoveReport, remove
 from zeroclaw_host.installation.rows import RowStore
 from zeroclaw_host.installation.source import LocalSource, parse_source
+from zeroclaw_host.installation.update import Updater
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.config_schema import ConfigSchema
@@ -76,6 +79,7 @@ class PluginHost:
     :param services: what the host lends to its plugins. When left out: nothing is stored for them, neither configuration
         nor state, and their log records go to Python's :mod:`logging`.
     :param rows: where the configuration rows of installed packages are seeded; nowhere, when left out.
+    :param journal: where every install, update, removal, refusal and approval is recorded; nowhere, when left out.
 
     Safe to use from several threads. A context manager; :meth:`close` ends it.
     """
@@ -92,6 +96,7 @@ class PluginHost:
         cache_bytes: int = DEFAULT_CACHE_BYTES,
         services: InstanceServices | None = None,
         rows: RowStore | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.plugins_dir = plugins_dir
         self.cache_dir = cache_dir
@@ -103,6 +108,7 @@ class PluginHost:
             services = InstanceServices(config=_NoStoredConfig(), log=self._log)
         self._services = services
         self._rows = rows
+        self._journal: Journal = journal or Unlogged()
         self._open_sandbox = partial(
             Sandbox,
             cache_dir,
@@ -145,14 +151,26 @@ class PluginHost:
             policy=self.policy,
             load_check=load_check if verify else None,
             rows=self._rows,
+            journal=self._journal,
         )
 
+    def updater(self, *, on_compile: CompileProgress | None = None) -> Updater:
+        """What replaces installed packages by other versions of themselves, by this host's policy and limits.
+
+        :param on_compile: told the seconds spent compiling so far.
+        """
+
+        def load_check(package: AdmittedPackage) -> LoadVerdict:
+            return self.check_package(package, on_compile=on_compile)
+
+        return Updater(self.plugins_dir, self.policy, load_check, rows=self._rows, journal=self._journal)
+
     def remove(self, name: str) -> RemoveReport:
-        """Delete an installed package; its configuration and state stay.
+        """Delete an installed package, or what an install left under its name; configuration and state stay.
 
         :raises ZeroclawError: it is still there; see :func:`~zeroclaw_host.installation.remove.remove`.
         """
-        return remove(self.plugins_dir, name, policy=self.policy)
+        return remove(self.plugins_dir, name, policy=self.policy, journal=self._journal)
 
     def discover(self) -> Discovery:
         """What is installed. Reads and checks; starts no engine and compiles nothing (PLG-044).
@@ -327,7 +345,8 @@ class PluginHost:
                 f"{parsed.spec} is no path, so it would be looked up in a registry, and none is named",
                 remedy=Remedy(RemedyAction.NAME_REGISTRY),
             )
-        return registry.open(parsed.spec, progress=progress)
+        with account(self._journal, Action.INSTALL, parsed.spec.name, source=str(registry.location)):
+            return registry.open(parsed.spec, progress=progress)
 
     def _check_installed(self, installed: InstalledPackage) -> LoadVerdict:
         try:
