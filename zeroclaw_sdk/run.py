@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from zeroclaw_host.errors import Remedy, RemedyAction, UsageError, ZeroclawError
+from zeroclaw_host.errors import PluginError, Remedy, RemedyAction, UsageError, ZeroclawError
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.sandbox.limits import Limits
@@ -33,6 +33,20 @@ class RunReport:
     milliseconds: float
     fuel: int | None
     """Units of guest work; None when the guest was not called."""
+
+    def other_logs(self) -> tuple[LogRecord, ...]:
+        """The records that say something else than the error does: not the plugin's own record of it, nor what its
+        language printed as it died, where the error holds that.
+        """
+        error = self.error
+        if error is None:
+            return self.logs
+        printed = isinstance(error, PluginError) and bool(error.details.get("stderr"))
+        return tuple(
+            record
+            for record in self.logs
+            if record.message != error.message and not (printed and record.source == "stderr")
+        )
 
 
 def run(

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from wasmtime import WasmtimeError
 
 from zeroclaw_host.errors import (
     ComponentInvalid,
@@ -19,7 +20,7 @@ from zeroclaw_host.errors import (
     RemedyAction,
 )
 from zeroclaw_host.package.manifest import Capability
-from zeroclaw_host.sandbox.fault import python_exception
+from zeroclaw_host.sandbox.fault import explain, python_exception
 from zeroclaw_host.sandbox.frame import CallCancelled
 from zeroclaw_host.sandbox.interface import HostFunction, interface
 from zeroclaw_host.sandbox.limits import MAX_LIST_ELEMENTS, MAX_TEXT_BYTES, Limits
@@ -36,8 +37,9 @@ def test_a_guest_that_works_without_end_runs_out_of_fuel(embed, tool_core, surfa
     frame = new_frame(Limits(call_fuel=100_000))
     with pytest.raises(OutOfFuel) as caught:
         execute(embed(tool_core(ENDLESS)), surface(), frame=frame)
-    assert caught.value.details["fuel_budget"] == 100_000
-    assert "100,000 units of fuel" in caught.value.message
+    details = caught.value.details
+    assert (details["fuel_used"], details["fuel_budget"], details["host_ms"]) == (100_000, 100_000, 0)
+    assert caught.value.message.endswith("100,000 of 100,000 units (call_fuel)")
     assert caught.value.remedy == Remedy(RemedyAction.RAISE_LIMIT, {"limit": "call_fuel"})
 
 
@@ -107,6 +109,9 @@ def test_a_guest_that_wants_more_than_its_limits_does_not_start(limits, core, li
         start(sandbox, wat(f"(component {core})"), new_frame(limits))
     assert caught.value.details["limit"] == limit
     assert f"({limit} is {caught.value.details['maximum']})" in caught.value.message
+    wanted = {"max_memory_mb": 2, "max_table_elements": 11}.get(limit)
+    assert caught.value.details.get("wanted") == wanted
+    assert wanted is None or f", {wanted} to begin with (" in caught.value.message
     operators = hasattr(limits, limit)  # the others are nobody's to set
     assert caught.value.remedy == (Remedy(RemedyAction.RAISE_LIMIT, {"limit": limit}) if operators else None)
 
@@ -200,13 +205,10 @@ def test_what_a_guest_makes_the_engine_keep_has_a_limit(text, limit, wat, sandbo
     assert caught.value.details["limit"] == limit
 
 
-FIRST_CAUSE = "error while executing at wasm backtrace"
-
-
 def test_the_engines_own_words_are_the_causes(embed, tool_core, surface, execute):
     with pytest.raises(GuestTrap) as caught:
         execute(embed(tool_core("unreachable")), surface())
-    assert caught.value.causes() == (FIRST_CAUSE, "wasm trap: wasm `unreachable` instruction executed")
+    assert caught.value.causes() == ("wasm trap: wasm `unreachable` instruction executed",)
 
 
 @pytest.mark.parametrize(
@@ -453,6 +455,26 @@ def test_the_exception_a_python_guest_died_of_is_read_from_what_it_printed():
     assert (found.type, found.message) == ("app.Weather", "it rains\nand pours")
     assert found.traceback.startswith("Traceback")
     assert "panicked" not in found.traceback
+
+
+@pytest.mark.req("PLG-020")
+@pytest.mark.parametrize(
+    ("printed", "limit"),
+    [
+        ("memory allocation of 1048576 bytes failed\n", True),
+        ("terminating due to uncaught exception of type std::bad_alloc: std::bad_alloc\n", True),
+        ("fatal error: out of memory\n", True),
+        ("thread '<unnamed>' panicked at src/lib.rs:1:1:\n", False),
+        ("", False),
+    ],
+)
+def test_a_runtime_that_gets_no_memory_is_told_from_one_that_aborts(printed, limit, new_frame):
+    frame = new_frame(Limits(max_memory_mb=3))
+    frame.stderr.write(printed.encode())
+    trap = "error while executing at wasm backtrace:\n    0: 0x1 - f\n\nCaused by:\n    wasm trap: wasm `unreachable` instruction executed\n"
+    error = explain(WasmtimeError(trap), frame)
+    assert isinstance(error, MemoryLimit) is limit
+    assert error.details.get("limit") == ("max_memory_mb" if limit else None)
 
 
 @pytest.mark.parametrize("text", ["", "no traceback", "Traceback (most recent call last):\n  File"])

@@ -16,9 +16,13 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from zeroclaw_host.errors import GuestTrap, MemoryLimit, ZeroclawError
+from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.admission import admit
 from zeroclaw_host.package.reader import DirectoryReader
 from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy, publisher_key
+from zeroclaw_host.services.logging import CallSite, LogRecord
+from zeroclaw_sdk.run import RunReport
 
 Run = Callable[..., Any]
 
@@ -72,6 +76,22 @@ def test_run_prints_the_output_alone_on_standard_output(command: Run, hello: Pat
     assert (done.status, done.out) == (0, "Hello, Ada!\n")
     assert "Hello.run: greeting somebody" in done.err
     assert re.search(r"\d+ ms, [\d,]+ units of fuel", done.err)
+
+
+def test_a_plugin_that_dies_is_told_once_in_its_own_words():
+    instance = InstanceIdentity.default_tool("hello")
+    logs = tuple(
+        LogRecord(instance, CallSite(), "info", message, source=source)
+        for source, message in (("log", "before"), ("log", "it broke"), ("stderr", "Traceback…"))
+    )
+    with_words = GuestTrap("it broke", details={"stderr": "Traceback…", "traceback": "Traceback…"})
+    without = MemoryLimit("no memory")
+
+    def shown(error: ZeroclawError | None) -> list[str]:
+        return [record.message for record in RunReport(None, error, logs, 1.0, 1).other_logs()]
+
+    assert shown(with_words) == ["before"]
+    assert shown(without) == shown(None) == ["before", "it broke", "Traceback…"]
 
 
 def test_run_answers_in_json_for_programs(command: Run, hello: Path):

@@ -77,7 +77,7 @@ def test_a_fault_of_the_host_is_no_verdict_on_the_package(sandbox, probe_compone
     def full(*_: object, **__: object) -> None:
         raise StorageError("the file system is full")
 
-    monkeypatch.setattr(sandbox.cache, "compiled", full)
+    monkeypatch.setattr(sandbox, "load", full)
     with pytest.raises(StorageError):
         check_load(sandbox, package_of(probe_component), Limits())
 

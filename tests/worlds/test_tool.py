@@ -112,6 +112,12 @@ def told(tool: ToolPlugin, do: str, **more: object) -> object:
     return json.loads(tool.execute_sync({"do": do, **more}, call_site=SITE).output)
 
 
+def line_of(code: str) -> int:
+    """The line of the probe's source that holds this code."""
+    lines = (Path(__file__).parent / "guest" / "probe.py").read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if code in line)
+
+
 @pytest.mark.req("PLG-030")
 def test_a_tool_shows_what_it_said_about_itself(load):
     tool = load()
@@ -372,7 +378,12 @@ def test_a_guest_that_ends_itself_says_so(load):
 def test_a_python_guest_that_takes_all_memory_is_told_from_one_that_aborts(load):
     with pytest.raises(MemoryLimit) as caught:
         load(limits=Limits(max_memory_mb=40)).execute_sync({"do": "hog"})
-    assert caught.value.details == {"limit": "max_memory_mb", "maximum": 40}
+    details = caught.value.details
+    assert (details["limit"], details["maximum"]) == ("max_memory_mb", 40)
+    assert str(details["traceback"]).splitlines()[-2:] == [
+        f'  File "/0/probe.py", line {line_of("kept.append(")}, in do_hog',
+        "MemoryError",
+    ]
 
 
 @pytest.mark.req("PLG-017", "PLG-019")

@@ -10,12 +10,15 @@ import re
 from typing import Final
 
 MAX_WORDS: Final = 500
-"""Characters kept of one cause, and of one line of a backtrace."""
+"""Characters kept of one cause, and of one function's name in a backtrace."""
 
 MAX_BACKTRACE: Final = 64
-"""Functions of a backtrace that are kept."""
+"""Lines of a backtrace that are kept."""
 
 _CAUSES: Final = "\nCaused by:\n"
+_BACKTRACE: Final = "error while executing at wasm backtrace"
+"""The heading of a backtrace, which is no cause."""
+_FRAME: Final = re.compile(r"^ +\d+: +((?P<at>0x[0-9a-f]+) - )?(?P<name>.*)$")
 _NUMBER: Final = re.compile(r"^\s*\d+: ")
 
 
@@ -35,14 +38,14 @@ def sentences(text: str) -> tuple[str, ...]:
     if not mark:
         head, causes = causes, ""
     first = head.strip().partition("\n")[0].removesuffix(":")
-    found = [first] if first else []
     numbered = _NUMBER.match(causes) is not None
+    found: list[str] = []
     for line in filter(None, map(str.strip, causes.splitlines())):
-        if _NUMBER.match(line) if numbered else len(found) == bool(first):
+        if not found or (numbered and _NUMBER.match(line)):
             found.append(_NUMBER.sub("", line) if numbered else line)
         else:
             found[-1] += f" {line}"
-    return tuple(map(plain, found))
+    return tuple(map(plain, [first, *found] if first not in ("", _BACKTRACE) else found))
 
 
 def chain(text: str) -> EngineError | None:
@@ -56,7 +59,20 @@ def chain(text: str) -> EngineError | None:
 
 
 def backtrace(text: str) -> tuple[str, ...]:
-    """The guest's functions, innermost first."""
+    """The guest's functions, innermost first, each with its place in the code; a recursion is one line."""
     head, mark, _ = text.rpartition(_CAUSES)
-    lines = (line.strip() for line in head.splitlines() if re.match(r"^\s+\d+: ", line)) if mark else ()
-    return tuple(map(plain, lines))[:MAX_BACKTRACE]
+    found: list[str] = []
+    times: list[int] = []
+    for frame in filter(None, map(_FRAME.match, head.splitlines())) if mark else ():
+        name = plain(frame["name"].removeprefix("<unknown>!"))
+        line = f"{name} ({frame['at']})" if frame["at"] else name
+        if found and found[-1] == line:
+            times[-1] += 1
+        elif len(found) < MAX_BACKTRACE:
+            found.append(line)
+            times.append(1)
+        else:
+            break
+    return tuple(
+        f"{line}, {many} times" if many > 1 else line for line, many in zip(found, times, strict=True)
+    )

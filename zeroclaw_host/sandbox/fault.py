@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
 from wasmtime import ExitTrap, WasmtimeError
@@ -18,7 +19,6 @@ from zeroclaw_host.errors import (
     MemoryLimit,
     OutOfFuel,
     PluginError,
-    PluginUnavailable,
     Remedy,
     RemedyAction,
 )
@@ -29,7 +29,6 @@ from zeroclaw_host.sandbox.limits import MAX_LIST_ELEMENTS, MAX_MEMORIES, MAX_RA
 
 _TRAP: Final = "wasm trap: "
 _FUEL: Final = "all fuel consumed by WebAssembly"
-_DEAD: Final = "cannot enter component instance"
 _BUG: Final = "BUG: "
 
 _TRAPS: Final[Mapping[str, tuple[str, str]]] = {
@@ -37,12 +36,18 @@ _TRAPS: Final[Mapping[str, tuple[str, str]]] = {
     "call stack exhausted": ("stack-exhausted", "the plugin used up its stack"),
     "out of bounds memory access": ("memory-out-of-bounds", "the plugin accessed memory that is not its own"),
     "integer divide by zero": ("division-by-zero", "the plugin divided by zero"),
+    # wasmtime says the same of a store that is dead, but no call of ours enters one.
+    "cannot enter component instance": ("re-entered", "the plugin called back into itself"),
 }
 """Traps with a word and a sentence of their own. Any other is told in wasmtime's words."""
 
 _LIMITS: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = (
-    (re.compile(r"memory minimum size of .* exceeds memory limits"), "max_memory_mb", "memory"),
-    (re.compile(r"table minimum size of .* exceeds table limits"), "max_table_elements", "table elements"),
+    (re.compile(r"memory minimum size of (\d+) pages exceeds memory limits"), "max_memory_mb", "memory"),
+    (
+        re.compile(r"table minimum size of (\d+) elements exceeds table limits"),
+        "max_table_elements",
+        "table elements",
+    ),
     (re.compile(r"resource limit exceeded: instance count too high"), "max_instances", "core instances"),
     (re.compile(r"resource limit exceeded: memory count too high"), "memories", "memories"),
     (re.compile(r"resource limit exceeded: table count too high"), "tables", "tables"),
@@ -72,6 +77,13 @@ _PANIC: Final = re.compile(r"^thread '[^']*' (\(\d+\) )?panicked at ", re.MULTIL
 
 _NO_MEMORY: Final = re.compile(r"^(MemoryError\b|object type name: MemoryError$)", re.MULTILINE)
 """An interpreter without memory prints what it still can: the bare word, or a description of the object."""
+
+_ALLOCATION_FAILED: Final = re.compile(
+    r"memory allocation of \d+ bytes failed|std::bad_alloc|(fatal|runtime) error: out of memory"
+)
+"""What the runtimes of Rust, C++ and Go print when they get no memory."""
+
+_PAGES_PER_MB: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +118,10 @@ def _explain(error: WasmtimeError, frame: CallFrame) -> PluginError:
     text = str(error)
     last = (sentences(text) or ("the engine gave no reason",))[-1]
     for pattern, limit, what in _LIMITS:
-        if pattern.search(last):
-            return _over_limit(f"the plugin wants more {what} than allowed", limit, frame)
+        if found := pattern.search(last):
+            return _over_limit(
+                f"the plugin wants more {what} than allowed", limit, frame, wanted=_wanted(found, limit)
+            )
     if last == HOST_FAILURE:
         return PluginError("a host function failed outside the call's frame")
     if last.startswith(_BUG):
@@ -124,31 +138,55 @@ def _explain(error: WasmtimeError, frame: CallFrame) -> PluginError:
 def _explain_trap(trap: str, text: str, frame: CallFrame, stderr: str) -> PluginError:
     if trap == _FUEL:
         budget = frame.limits.call_fuel
+        guest_ms, host_ms = frame.spent_ms()
         return OutOfFuel(
-            f"the plugin used its whole budget of {budget:,} units of fuel",
+            f"the plugin used up its fuel in {guest_ms} ms: {budget:,} of {budget:,} units (call_fuel)",
             remedy=Remedy(RemedyAction.RAISE_LIMIT, {"limit": "call_fuel"}),
-            details={"fuel_budget": budget},
+            # What it used is the budget, to the unit: the engine stops at the first instruction that it cannot pay.
+            details={"fuel_used": budget, "fuel_budget": budget, "guest_ms": guest_ms, "host_ms": host_ms},
         )
-    if trap == _DEAD:
-        return PluginUnavailable("the plugin's instance died in an earlier call")
     raised = python_exception(stderr)
-    if raised is not None and raised.type == "MemoryError":
-        # A refused growth of memory is no trap: the guest sees it, and a Python guest dies of it in its own way.
-        return _over_limit("the plugin ran out of memory", "max_memory_mb", frame)
-    word, sentence = _TRAPS.get(trap, (trap.replace(" ", "-"), f"the plugin trapped: {trap}"))
+    if raised.type == "MemoryError" if raised is not None else _ALLOCATION_FAILED.search(stderr):
+        # A refused growth of memory is no trap: the guest sees it, and each language dies of it in its own way.
+        where = {} if raised is None or not raised.traceback else {"traceback": raised.traceback}
+        return _over_limit("the plugin ran out of memory", "max_memory_mb", frame, more=where)
+    word, sentence = _TRAPS.get(trap, (trap.replace(" ", "-"), "the plugin trapped"))
     details: dict[str, object] = {"trap": word, "backtrace": backtrace(text), "stderr": stderr}
-    if raised is not None:
+    if raised is None:
+        sentence += f" ({word})"
+    else:
         sentence = f"the plugin raised {raised.type}" + (f": {raised.message}" if raised.message else "")
         details |= {"exception": raised.type, "message": raised.message, "traceback": raised.traceback}
     return GuestTrap(sentence, details=details)
 
 
-def _over_limit(sentence: str, limit: str, frame: CallFrame) -> MemoryLimit:
+def _wanted(found: re.Match[str], limit: str) -> int | None:
+    """How much a guest asked for at its start, in the limit's unit; None where the engine does not say."""
+    if not found.groups():
+        return None
+    number = int(found[1])
+    return -(-number // _PAGES_PER_MB) if limit == "max_memory_mb" else number
+
+
+def _over_limit(
+    sentence: str,
+    limit: str,
+    frame: CallFrame,
+    *,
+    wanted: int | None = None,
+    more: Mapping[str, object] | None = None,
+) -> MemoryLimit:
     """The error names the limit and its value, where it is one the operator sets."""
     maximum: object = getattr(frame.limits, limit, _FIXED_LIMITS.get(limit))
+    details: dict[str, object] = {"limit": limit, "maximum": maximum, **(more or {})}
+    if (
+        wanted is not None and isinstance(maximum, int) and wanted > maximum
+    ):  # else it is about one of several
+        sentence += f", {wanted} to begin with"
+        details["wanted"] = wanted
     known = "" if maximum is None else f" ({limit} is {maximum})"
     remedy = Remedy(RemedyAction.RAISE_LIMIT, {"limit": limit}) if hasattr(frame.limits, limit) else None
-    return MemoryLimit(f"{sentence}{known}", remedy=remedy, details={"limit": limit, "maximum": maximum})
+    return MemoryLimit(f"{sentence}{known}", remedy=remedy, details=details)
 
 
 def python_exception(stderr: str) -> GuestException | None:
@@ -156,9 +194,12 @@ def python_exception(stderr: str) -> GuestException | None:
     text = _PANIC.split(stderr, maxsplit=1)[0].strip()
     start = text.rfind(_PYTHON_TRACEBACK)
     traceback = text[start:] if start >= 0 else ""
-    if _NO_MEMORY.search(traceback or text):
-        return GuestException("MemoryError", "", traceback)
     lines = traceback.splitlines()
+    if _NO_MEMORY.search(traceback or text):
+        calls = list(takewhile(lambda line: line.startswith(" "), lines[1:]))
+        return GuestException(
+            "MemoryError", "", "\n".join([*lines[:1], *calls, "MemoryError"]) if calls else ""
+        )
     for index, line in enumerate(lines[1:], 1):
         found = None if line.startswith(" ") else _PYTHON_EXCEPTION.match(line)
         if found:

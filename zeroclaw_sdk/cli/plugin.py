@@ -255,9 +255,7 @@ def run(
 
 
 def _print_run(report: RunReport) -> None:
-    for record in report.logs:
-        if report.error is not None and record.message == report.error.message:
-            continue  # The guest's own record of the error that is printed below.
+    for record in report.other_logs():
         raw = f"  {record.raw}" if record.raw else ""
         origin = record.function or record.source
         err.print(f"[dim]{record.level:5} {shown(origin)}: {shown_lines(record.message)}{shown(raw)}[/dim]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,16 @@ from hypothesis import strategies as st
 
 from zeroclaw_daemon.agent.messages import ToolCall
 from zeroclaw_daemon.agent.tools import ToolRegistry
-from zeroclaw_host.errors import GuestTrap
+from zeroclaw_daemon.records import ATTRIBUTE
+from zeroclaw_host.errors import (
+    GuestFailure,
+    GuestTrap,
+    OutOfFuel,
+    PluginError,
+    Remedy,
+    RemedyAction,
+    StorageError,
+)
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
 
@@ -105,10 +115,51 @@ async def test_no_arguments_whatever_they_are_raise(arguments: str) -> None:
 
 
 async def test_a_failing_tool_is_told_with_its_causes() -> None:
-    error = GuestTrap("the plugin trapped")
-    error.__cause__ = ValueError("division by zero")
+    error = StorageError("the file cannot be read")
+    error.__cause__ = OSError("no such device")
     result = await call(Repeat(error=error), '{"text": "x"}')
-    assert result == ToolResult(False, "", "the plugin trapped: division by zero")
+    assert result == ToolResult(False, "", "the file cannot be read: no such device")
+
+
+async def test_a_plugin_that_died_is_told_in_its_own_words_and_not_in_the_hosts() -> None:
+    traceback = "\n".join(["Traceback (most recent call last):", *(f"  line {n}" for n in range(50)), "E: x"])
+    error = GuestTrap("the plugin raised E: x", details={"traceback": traceback, "backtrace": ("f", "g")})
+    error.__cause__ = ValueError("planted-secret")
+    result = await call(Repeat(error=error), '{"text": "x"}')
+    told = (result.error or "").splitlines()
+    assert told[:2] == ["the plugin raised E: x", "the plugin's traceback:"]
+    assert told[2:] == [*(f"  line {n}" for n in range(39, 50)), "E: x"]
+
+
+async def test_a_plugin_without_a_traceback_is_told_by_where_it_was_and_what_it_printed() -> None:
+    error = GuestTrap("the plugin aborted", details={"backtrace": tuple("abc"), "stderr": "help!\n"})
+    result = await call(Repeat(error=error), '{"text": "x"}')
+    assert (result.error or "").splitlines() == [
+        "the plugin aborted",
+        "where in the plugin, innermost first:",
+        *"abc",
+        "the plugin's standard error:",
+        "help!",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OutOfFuel("no fuel left", remedy=Remedy(RemedyAction.RAISE_LIMIT, {"limit": "call_fuel"})), True),
+        (GuestTrap("the plugin aborted"), True),
+        (GuestFailure("the weather is bad"), False),
+    ],
+)
+async def test_the_operator_is_told_of_calls_that_did_not_end_and_what_to_do(
+    error: PluginError, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="zeroclaw_daemon"):
+        await call(Repeat(error=error), '{"text": "x"}')
+    facts = [getattr(found, ATTRIBUTE) for found in caplog.records]
+    assert [(each["action"], each["code"], each["remedy"]) for each in facts] == (
+        [("tool_failed", error.code, error.remedy)] if told else []
+    )
 
 
 async def test_a_tool_that_breaks_its_promise_fails_alone() -> None:

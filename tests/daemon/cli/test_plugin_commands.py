@@ -121,9 +121,9 @@ def test_info_prints_every_cause_down_to_the_engine_s_own(zeroclaw, package, tra
     zeroclaw("plugin", "install", str(package(component=trapping_component)), "--no-verify")
     info = zeroclaw("plugin", "info", "wat-echo")
     lines = [line.strip() for line in info.out.splitlines()]
-    assert lines[lines.index("loads         no") + 1].startswith("because: the plugin aborted")
-    assert lines[lines.index("trap:") + 1] == "unreachable"
-    assert any("boom" in line for line in lines[lines.index("where, innermost first:") :])
+    assert lines[lines.index("loads         no") + 1] == "because: the plugin aborted (unreachable)"
+    assert "because: wasm trap: wasm `unreachable` instruction executed" in lines
+    assert any("boom" in line for line in lines[lines.index("where in the plugin, innermost first:") :])
     assert "zeroclaw-plugin build" in info.out
     assert info.status == 9
 
@@ -399,7 +399,7 @@ def test_limits_of_the_configuration_bound_the_guest(home, zeroclaw, start_daemo
     assert zeroclaw("prompt", '/tool wat_echo {"n": 1}').out == '{"n": 1}\n'
     zeroclaw("config", "set", "plugins.limits.call_fuel", "1")
     assert "there is no tool wat_echo" in zeroclaw("prompt", "/tool wat_echo {}").out
-    assert "budget of 1 unit" in daemon.stop()[1]
+    assert "1 of 1 units (call_fuel)" in daemon.stop()[1]
 
 
 def test_an_agent_gets_the_tools_it_lists_and_none_that_must_be_asked_about(

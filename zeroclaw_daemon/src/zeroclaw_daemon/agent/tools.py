@@ -10,13 +10,17 @@ import jsonschema_rs
 
 from zeroclaw_daemon.agent.messages import ToolCall
 from zeroclaw_daemon.agent.providers.base import ToolSpec
+from zeroclaw_daemon.records import record
 from zeroclaw_daemon.strict_json import JsonValue, NotJson, parse
-from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.errors import GuestFailure, PluginError, ZeroclawError
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
 
 _MAX_VIOLATIONS: Final = 5
 """How many faults of its arguments the model is told at once."""
+
+_MAX_EVIDENCE_LINES: Final = 12
+"""How much of a plugin's traceback or output goes into the conversation, where every line costs."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +66,8 @@ class ToolRegistry:
         try:
             return await tool.execute(arguments, call_site=call_site)  # pyright: ignore[reportUnknownArgumentType]
         except ZeroclawError as error:
-            return _failure(": ".join((error.message, *error.causes())))
+            _log_failure(tool, error)
+            return _failure(_told(error))
         except Exception as error:
             # Tools come from anywhere; one that breaks its promise fails alone.
             logger.exception("the tool %s failed unexpectedly", tool.name)
@@ -98,6 +103,28 @@ class ToolRegistry:
             )
             self._validators[tool.name] = validator
         return validator
+
+
+def _told(error: ZeroclawError) -> str:
+    """What the model, and whoever reads along, is told of a call that failed.
+
+    For a plugin's end its own words say more than the engine's, which are in the log.
+    """
+    if not isinstance(error, PluginError):
+        return ": ".join((error.message, *error.causes()))
+    evidence = (f"{label}:\n{text}" for label, text in error.evidence(lines=_MAX_EVIDENCE_LINES))
+    return "\n".join((error.message, *evidence))
+
+
+def _log_failure(tool: Tool, error: ZeroclawError) -> None:
+    """For the operator: a call that did not end as it should, and what can be done about it."""
+    if isinstance(error, GuestFailure):
+        return  # an answer, if a sad one, and none of the operator's business
+    record(
+        logger, logging.WARNING, f"the tool {tool.name} failed: {error.message}",
+        action="tool_failed", category="tool", outcome="failure",
+        code=error.code, causes=list(error.causes()), remedy=error.remedy,
+    )  # fmt: skip
 
 
 def _failure(message: str) -> ToolResult:

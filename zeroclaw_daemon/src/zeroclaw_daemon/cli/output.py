@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from zeroclaw_daemon.cli.remedies import Advice, Place, advise
-from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.errors import PluginError, ZeroclawError
 from zeroclaw_host.visible import json_text, visible, visible_lines
 
 if TYPE_CHECKING:
@@ -72,12 +72,23 @@ def error_lines(error: ZeroclawError, place: Place | None) -> list[str]:
         if _OF_THE_SYSTEM.sub("", cause).lower() not in said:
             lines.append(_indented("  because: ", cause))
             said += f"\n{cause.lower()}"
+    if isinstance(error, PluginError):
+        lines += evidence_lines(error, "  ")
     advice = _advice(error, place)
     if advice is not None:
         lines.append(f"  to do: {visible(advice.words)}")
         if advice.command is not None:
             lines.append(f"    {advice.command}")
     return lines
+
+
+def evidence_lines(error: PluginError, indent: str) -> list[str]:
+    """A guest's own words about its end, each text under its label."""
+    return [
+        line
+        for label, text in error.evidence()
+        for line in (f"{indent}{label}:", _indented(f"{indent}  ", text))
+    ]
 
 
 def error_json(error: ZeroclawError, place: Place | None) -> dict[str, object]:
@@ -118,4 +129,5 @@ def _advice(error: ZeroclawError, place: Place | None) -> Advice | None:
 
 
 def _indented(heading: str, text: str) -> str:
+    """A text under its heading, each further line as far to the right as the first."""
     return heading + visible_lines(text.strip()).replace("\n", "\n" + " " * len(heading))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from zeroclaw_daemon.cli.output import error_json, say, table, warn
+from zeroclaw_daemon.cli.output import error_json, evidence_lines, say, table, warn
 from zeroclaw_daemon.cli.remedies import Place, advise
-from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.errors import PluginError, Remedy, RemedyAction
 from zeroclaw_host.visible import visible, visible_lines
 
 if TYPE_CHECKING:
@@ -150,9 +150,8 @@ def say_verdict(verdict: LoadVerdict, place: Place) -> None:
     say("  loads         no")
     for cause in verdict.causes:
         say("    because: " + visible_lines(cause).replace("\n", "\n             "))
-    for label, text in _evidence(verdict):
-        say(f"    {label}:")
-        say("      " + visible_lines(text).replace("\n", "\n      "))
+    for line in evidence_lines(verdict.error, "    ") if isinstance(verdict.error, PluginError) else ():
+        say(line)
     advice = advise(_remedy_of(verdict), place)
     say(f"    to do: {visible(advice.words)}")
     if advice.command is not None:
@@ -169,29 +168,6 @@ def verdict_json(verdict: LoadVerdict, place: Place | None) -> dict[str, object]
         advice = advise(_remedy_of(verdict), place)
         facts["remedy"] = {"words": advice.words, "command": advice.command}
     return facts
-
-
-_EVIDENCE: Final = {
-    "trap": "trap",
-    "error": "the engine says",
-    "backtrace": "where, innermost first",
-    "traceback": "the guest's traceback",
-    "stderr": "the guest's standard error",
-}
-"""What an error knows of a guest's end, beside its message, and how it is called."""
-
-
-def _evidence(verdict: LoadVerdict) -> list[tuple[str, str]]:
-    """The engine's and the guest's own words about the end of a guest."""
-    details: Mapping[str, object] = verdict.error.details if verdict.error is not None else {}
-    found: list[tuple[str, str]] = []
-    for key, label in _EVIDENCE.items():
-        value = details.get(key)
-        if isinstance(value, (list, tuple)):
-            value = "\n".join(str(line) for line in cast("Sequence[object]", value))
-        if value:
-            found.append((label, str(value).strip()))
-    return found
 
 
 def _remedy_of(verdict: LoadVerdict) -> Remedy:
