@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from zeroclaw_host.package.manifest import MANIFEST_NAME, is_package_name, parse_manifest
+from zeroclaw_sdk import guest
 from zeroclaw_sdk.errors import PackageNameInvalid, ScaffoldConflict
 from zeroclaw_sdk.files import storage_error
 
-TEMPLATES: Final = ("tool",)
+TEMPLATES: Final = ("tool", "channel", "memory")
 """Kinds of plugin that can be started from a template."""
 
 _RENAMED: Final = {"gitignore": ".gitignore"}
@@ -38,7 +39,7 @@ def new_plugin(kind: str, name: str, parent: Path) -> Path:
             "with a-z or 0-9 are wanted",
             details={"name": name},
         )
-    words = {"name": name, "class_name": class_name(name), "tool_name": re.sub(r"[^a-z0-9_-]", "_", name)}
+    words = {"name": name, "class_name": class_name(name), "function_name": re.sub(r"[^a-z0-9_-]", "_", name)}
     contents = {
         path: _fill(text, words)
         for path, text in _read(files("zeroclaw_sdk").joinpath("templates", kind), "").items()
@@ -64,10 +65,14 @@ def new_plugin(kind: str, name: str, parent: Path) -> Path:
     return target
 
 
+_TAKEN: Final = frozenset({*guest.__all__, "Config"})
+"""Names that the templates' files have already, or may want to import from the SDK."""
+
+
 def class_name(name: str) -> str:
     """The Python class name for a package name: ``send-mail`` becomes ``SendMail``."""
     joined = "".join(part[:1].upper() + part[1:] for part in re.split(r"[^a-z0-9]+", name) if part)
-    return joined if joined[:1].isalpha() and joined != "Tool" else f"Plugin{joined}"
+    return joined if joined[:1].isalpha() and joined not in _TAKEN else f"Plugin{joined}"
 
 
 def _read(directory: Traversable, prefix: str) -> dict[str, str]:

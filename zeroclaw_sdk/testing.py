@@ -1,22 +1,50 @@
-"""Calling a plugin's tool as plain Python, for its author's tests.
+"""Calling a plugin as plain Python, for its author's tests.
 
     answer = call(Redact, {"text": "mail ada@example.org"}, config={"replacement": "*"})
     assert answer.output == "mail *"
 
-Arguments and configuration take the same way as in the sandbox: they are checked, converted and reported on alike. What a
-component adds (limits, the host's own checks) is what ``zeroclaw-plugin run`` shows.
+    with channel(Relay, config={"prefix": "> "}) as (relay, host):
+        relay.send(SendMessage("hello", recipient="ada"))
+        assert host.records[-1].message == "> hello"
+
+    with memory(Notebook) as (notebook, host):
+        notebook.store_entry("tea", "green", CORE, None)
+        assert notebook.recall("green", 5, None, None, None)[0].key == "tea"
+
+Arguments, results and configuration take the same way as in the sandbox: they are checked, converted and reported on alike.
+What a component adds (limits, the host's own checks) is what ``zeroclaw-plugin run`` shows.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
+from zeroclaw_sdk.guest.channel import Channel, ChannelDefinition
+from zeroclaw_sdk.guest.functions import Definition
 from zeroclaw_sdk.guest.host import LogEvent, RecordingHost, use_host
+from zeroclaw_sdk.guest.memory import Memory, MemoryDefinition
+from zeroclaw_sdk.guest.messages import InboundMessage
 from zeroclaw_sdk.guest.tool import CONFIG_MEMBER, Tool, ToolDefinition
 
-__all__ = ["Answer", "LogEvent", "call", "parameters_schema"]
+__all__ = [
+    "Answer",
+    "LogEvent",
+    "RecordingHost",
+    "call",
+    "capabilities",
+    "channel",
+    "memory",
+    "parameters_schema",
+]
+
+C = TypeVar("C", bound=Channel)
+M = TypeVar("M", bound=Memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +82,89 @@ def call(
 def parameters_schema(tool: type[Tool]) -> Mapping[str, object]:
     """The JSON Schema that the model sees for this tool."""
     return ToolDefinition(tool).parameters_schema
+
+
+@contextmanager
+def channel(
+    cls: type[C],
+    *,
+    config: Mapping[str, object] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    inbound: Iterable[InboundMessage] = (),
+    state: Mapping[str, bytes] | None = None,
+) -> Generator[tuple[C, RecordingHost]]:
+    """A configured channel and the host it talks to, for the time of the block.
+
+    What the host has can be looked at and changed at any time: ``host.records``, ``host.configuration``, ``host.secrets``,
+    ``host.inbound``, ``host.state``. The first is the log; a test that changes the second or third tries a rotation.
+
+    :param config: the public configuration, as JSON values.
+    :param secrets: secret properties by name.
+    :param inbound: messages that the host received before.
+    :param state: values that an earlier instance left.
+    :raises DefinitionInvalid: the class cannot be turned into a channel.
+    :raises AnswerInvalid: from a call, whose result or argument has no place in the contract.
+    :raises Exception: whatever ``configure``, or later a call, raised.
+    """
+    host = RecordingHost(
+        secrets=dict(secrets or {}), configuration=dict(config or {}), inbound=deque(inbound)
+    )
+    for key, value in (state or {}).items():
+        host.state_put(key, value, None)
+    definition = ChannelDefinition(cls)
+    with use_host(host):
+        definition.call("configure")
+        yield cast("C", _Checked(definition)), host
+
+
+@contextmanager
+def memory(cls: type[M]) -> Generator[tuple[M, RecordingHost]]:
+    """An empty memory and the host it talks to, for the time of the block. That host has nothing but a log.
+
+    :raises DefinitionInvalid: the class cannot be turned into a memory.
+    :raises AnswerInvalid: from a call, whose result or argument has no place in the contract.
+    :raises Exception: whatever a call raised.
+    """
+    host = RecordingHost(serves=False)
+    with use_host(host):
+        yield cast("M", _Checked(MemoryDefinition(cls))), host
+
+
+def capabilities(plugin: type[Channel] | type[Memory]) -> frozenset[str]:
+    """The flags the host will see: what of the optional functions the class defines, in the contract's words."""
+    if issubclass(plugin, Channel):
+        return ChannelDefinition(plugin).flags
+    return MemoryDefinition(plugin).flags
+
+
+class _Checked:
+    """Stands for a plugin's instance. Functions of the contract are called as a host calls them; all else is the instance's."""
+
+    def __init__(self, definition: Definition) -> None:
+        object.__setattr__(self, "_definition", definition)
+
+    def __getattr__(self, name: str) -> Any:
+        definition: Definition = object.__getattribute__(self, "_definition")
+        if name not in definition.functions:
+            return getattr(definition.instance, name)
+        return _checked(definition, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        definition: Definition = object.__getattribute__(self, "_definition")
+        setattr(definition.instance, name, value)
+
+
+def _checked(definition: Definition, name: str) -> Callable[..., Any]:
+    function = definition.functions[name]
+    signature = inspect.Signature(
+        [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in function.parameters]
+    )
+
+    def call_checked(*arguments: object, **named: object) -> Any:
+        given = signature.bind(*arguments, **named).arguments
+        checked = [
+            crossing.check(given[each], f"{name}: {each}") for each, crossing in function.parameters.items()
+        ]
+        return definition.call(name, *checked)
+
+    return call_checked

@@ -16,11 +16,12 @@ from zeroclaw_host.errors import StorageError
 from zeroclaw_host.package.manifest import Capability, parse_manifest
 from zeroclaw_sdk.errors import PackageNameInvalid, ScaffoldConflict
 from zeroclaw_sdk.imports import audit
-from zeroclaw_sdk.scaffold import class_name, new_plugin
+from zeroclaw_sdk.scaffold import TEMPLATES, class_name, new_plugin
 
 
-def test_a_new_tool_has_everything_a_plugin_needs(tmp_path: Path):
-    target = new_plugin("tool", "send-mail.2", tmp_path)
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_a_new_plugin_has_everything_it_needs(tmp_path: Path, kind: str):
+    target = new_plugin(kind, "send-mail.2", tmp_path)
     assert target == tmp_path / "send-mail.2"
     files = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
     assert files == {
@@ -34,12 +35,13 @@ def test_a_new_tool_has_everything_a_plugin_needs(tmp_path: Path):
     assert not any("{{" in (target / file).read_text() for file in files)
     manifest = parse_manifest((target / "manifest.toml").read_bytes())
     assert (manifest.name, manifest.wasm_path) == ("send-mail.2", "build/send-mail.2.wasm")
-    assert manifest.capabilities == (Capability.TOOL,)
+    assert manifest.capabilities == (Capability(kind),)
     assert audit("app", target, []).findings == ()
 
 
-def test_the_new_tools_own_tests_pass(tmp_path: Path):
-    target = new_plugin("tool", "hello", tmp_path)
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_the_new_plugins_own_tests_pass(tmp_path: Path, kind: str):
+    target = new_plugin(kind, "hello", tmp_path)
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
@@ -85,8 +87,16 @@ def test_where_nothing_can_be_written_nothing_is_left(tmp_path: Path):
 @given(st.from_regex(r"[a-z0-9]([a-z0-9._-]{0,20}[a-z0-9])?", fullmatch=True))
 def test_every_package_name_gives_a_class_name(name: str):
     assert class_name(name).isidentifier()
-    assert class_name(name) != "Tool"
+    assert class_name(name) not in ("Tool", "Config")
     ast.parse(f"class {class_name(name)}: pass")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("tool", "PluginTool"), ("config", "PluginConfig"), ("memory-entry", "PluginMemoryEntry")],
+)
+def test_a_class_is_not_called_like_what_its_file_imports(name: str, expected: str):
+    assert class_name(name) == expected
 
 
 @pytest.mark.parametrize("name", ["redact"])

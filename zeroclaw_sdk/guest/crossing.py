@@ -182,7 +182,7 @@ class Record:
 
     @property
     def noun(self) -> str:
-        return f"a {self.cls.__name__}"
+        return self.cls.__name__
 
     def check(self, value: object, where: str) -> Any:
         if not isinstance(value, self.cls):
@@ -210,7 +210,7 @@ class Case:
 
     @property
     def noun(self) -> str:
-        return f"a {self.cls.__name__}"
+        return self.cls.__name__
 
     def check(self, value: object, where: str) -> Any:
         if not isinstance(value, self.cls):

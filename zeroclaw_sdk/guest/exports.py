@@ -189,19 +189,17 @@ def _function(definition: Definition, function: Function, wit: Any, root: str) -
             if fault is Fault.WEBHOOK and isinstance(error, WebhookRejected):
                 word = "unauthorized" if isinstance(error, WebhookUnauthorized) else "bad-request"
                 answer = case_class(wit, "WebhookRejection", word)(encodable(str(error)))
-            else:
+            elif fault is Fault.NONE and isinstance(error, CallError):
+                _report(error, root, label)
+                return None
+            elif fault in (Fault.ANSWER, Fault.FALSE):
                 answer = _report(error, root, label)
-                match fault, error:
-                    case Fault.ANSWER, _:
-                        pass
-                    case Fault.FALSE, _:
-                        return False
-                    case Fault.NONE, CallError():
-                        return None
-                    case _, Exception() if not isinstance(error, err):
-                        raise  # the host reads type, message and traceback off the interpreter's last words
-                    case _:
-                        raise GuestFault(answer) from None
+                if fault is Fault.FALSE:
+                    return False
+            elif isinstance(error, Exception) and not isinstance(error, err):
+                raise  # the host reads type, message and traceback off the interpreter's last words
+            else:
+                raise GuestFault(encodable(describe(error, root))) from None
         raise err(answer)
 
     return call

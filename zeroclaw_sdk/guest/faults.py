@@ -61,7 +61,8 @@ def describe(error: BaseException, root: str | None) -> str:
     while current is not None and id(current) not in seen and len(seen) < CAUSE_LIMIT:
         seen.add(id(current))
         parts.append(("caused by " if parts else "") + _headline(current))
-        parts.extend(_frames(current, root))
+        if not isinstance(current, AnswerInvalid):  # no line of the author's; its message names the function
+            parts.extend(_frames(current, root))
         hidden = current.__suppress_context__
         current = current.__cause__ or (None if hidden else current.__context__)
     return "\n".join(parts)
@@ -90,7 +91,8 @@ def _headline(error: BaseException) -> str:
         message = message[:MESSAGE_LIMIT] + "…"
     name = type(error).__qualname__
     module = type(error).__module__
-    shown = name if module in ("builtins", "__main__", "app") else f"{module}.{name}"
+    plain = module in ("builtins", "__main__", "app") or module.startswith("zeroclaw_sdk.guest.")
+    shown = name if plain else f"{module}.{name}"
     return f"{shown}: {message}" if message else shown
 
 

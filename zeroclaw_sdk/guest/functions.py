@@ -110,15 +110,20 @@ class Definition:
         """The capability flags, in the contract's words."""
         self._instance: object | None = None
 
+    @property
+    def instance(self) -> object:
+        """The one instance."""
+        if self._instance is None:
+            self._instance = self.cls()
+        return self._instance
+
     def call(self, name: str, *arguments: object) -> Any:
         """Call a function on the one instance, which is made for the first call; the checked result.
 
         :raises AnswerInvalid: the result has no place in the contract.
         :raises Exception: whatever the author's code raised.
         """
-        if self._instance is None:
-            self._instance = self.cls()
-        result: object = getattr(self._instance, name)(*arguments)
+        result: object = getattr(self.instance, name)(*arguments)
         return self.functions[name].result.check(result, f"{self.cls.__qualname__}.{name} returned")
 
 

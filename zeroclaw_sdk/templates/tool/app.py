@@ -6,7 +6,7 @@ from zeroclaw_sdk.guest import Tool, log
 class {{class_name}}(Tool):
     """Greets somebody by name."""
 
-    name = "{{tool_name}}"
+    name = "{{function_name}}"
 
     def run(self, name: str, excited: bool = False) -> str:
         """Greet somebody. The model sees these parameters and what is said about them here.
