@@ -121,7 +121,7 @@ class SharedForms:
                 )
             for draft in drafts:
                 draft.publish()
-        return self.find(digest)
+            return self.find(digest)  # while all of them count as in use
 
     def _remember(self, digest: str, form: Compiled) -> None:
         self._forms[digest] = form
