@@ -182,7 +182,7 @@ class ArtifactStore:
     def _open(self, name: ArtifactName) -> int | None:
         path = self.shelf.path(name)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         except OSError:

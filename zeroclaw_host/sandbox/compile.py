@@ -35,6 +35,12 @@ _MAX_COMPILERS: Final = 2
 _KEPT_ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "TMPDIR", "LANG", "LC_ALL")
 """What the child needs of the environment; the rest may hold secrets and is none of a compiler's business."""
 
+_MAX_THREADS: Final = 8
+"""Threads of one compilation. Each takes address space that has nothing to do with the component: 32 of them a gigabyte."""
+
+_MAX_ARENAS: Final = 4
+"""Heaps of the C library, which otherwise reserves one of 64 MiB for every thread."""
+
 _COMMAND: Final = (
     sys.executable,
     "-P",  # the working directory is no place to import from
@@ -175,10 +181,13 @@ def _run(order: Order, said: BinaryIO, noise: BinaryIO, progress: Progress | Non
 
 
 def _child_environment() -> dict[str, str]:
-    """The reduced environment, with this package importable from wherever this process found it."""
+    """The reduced environment, with this package importable from wherever this process found it, and with as many threads
+    on any machine as the limits allow for."""
     environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *(path for path in sys.path if path), environment.get("PYTHONPATH", "")]
+    environment["RAYON_NUM_THREADS"] = str(min(_MAX_THREADS, len(os.sched_getaffinity(0))))
+    environment["MALLOC_ARENA_MAX"] = str(_MAX_ARENAS)
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path for path in paths if path))
     return environment
 

@@ -89,7 +89,7 @@ def read_or_make_key(directory: Path) -> bytes:
     path = directory / _KEY_FILE
     for _ in range(2):
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             _make_key(path)
             continue

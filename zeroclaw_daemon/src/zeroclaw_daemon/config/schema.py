@@ -22,7 +22,7 @@ from pydantic import (
 
 from zeroclaw_daemon.config import names
 from zeroclaw_host.instance import KEY_PREFIX
-from zeroclaw_host.sandbox.compile_limits import CompileLimits
+from zeroclaw_host.sandbox.compile_limits import BACKGROUND_PATIENCE, MEMORY_PER_BYTE, CompileLimits
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES
 
@@ -118,14 +118,14 @@ class PluginCompile(Section):
     memory_mb: int = Field(
         default=_COMPILING.memory_bytes // _MEBIBYTE,
         ge=256,
-        description="Mebibytes of memory the compiler may take for a component of up to 16 MiB; a larger one may take "
-        "more, in proportion.",
+        description="Mebibytes of memory the compiler may take. A component of more than 16 MiB may take "
+        f"{MEMORY_PER_BYTE} more for each further one.",
     )
     timeout_secs: int = Field(
         default=round(_COMPILING.seconds),
         ge=1,
-        description="Seconds compiling may take for a component of up to 16 MiB; a larger one may take more, in "
-        "proportion, and so may one that is compiled in the background.",
+        description="Seconds compiling may take. A component of more than 16 MiB may take more, in proportion, and "
+        f"one that is compiled in the background {BACKGROUND_PATIENCE} times as long.",
     )
     share_core_modules: bool = Field(
         default=True,
