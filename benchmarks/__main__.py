@@ -6,10 +6,12 @@ import os
 import platform
 import sys
 
-from benchmarks import calls, daemon, loading
+from benchmarks import boundary, calls, concurrency, daemon, loading
 
 MEASUREMENTS = {
     "calls": calls.measure,
+    "boundary": boundary.measure,
+    "concurrency": concurrency.measure,
     "loading": loading.measure,
     "daemon": daemon.measure,
 }

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.harness import Measurement, alternate
-from benchmarks.plugin import cache_directory, redact_directory
+from benchmarks.plugin import built, cache_directory
 
 RTT_GOAL = 3
 START_GOAL_MS = 1000
@@ -89,7 +89,7 @@ def measure() -> Iterator[Measurement]:
         for name in ("ZEROCLAW_SOCKET", "ZEROCLAW_CONFIG_DIR", "ZEROCLAW_DATA_DIR"):
             env.pop(name, None)
         for words in (
-            ["plugin", "install", str(redact_directory())],
+            ["plugin", "install", str(built("redact"))],
             ["config", "set", "plugins.enabled", "true"],
             ["config", "set", "plugins.auto_discover", "true"],
         ):

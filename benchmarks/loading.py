@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from benchmarks.harness import Measurement
-from benchmarks.plugin import cache_directory, redact_directory
+from benchmarks.plugin import built, cache_directory
 
 FIRST_GOAL_MS = 60
 AGAIN_GOAL_MS = 20
@@ -30,7 +30,7 @@ for _ in range(2):
 
 def measure() -> Iterator[Measurement]:
     """The first load of a process and the second, in new processes."""
-    component = redact_directory() / "build" / "redact.wasm"
+    component = built("redact") / "build" / "redact.wasm"
     command = [sys.executable, "-c", _CHILD, str(component), str(cache_directory())]
     subprocess.run(command, check=True, capture_output=True)  # compiles it when it is not there
     runs = [
