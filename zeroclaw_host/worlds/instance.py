@@ -82,6 +82,10 @@ class PluginInstance:
 
         return ask
 
+    def fuel_left(self) -> int:
+        """Units of work left of the last call's budget."""
+        return self._guest.fuel_left()
+
     def close(self) -> None:
         """Drop the guest and what it held. May be called twice."""
         self._guest.close()

@@ -19,10 +19,9 @@ from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.sandbox.values import Err, Ok
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.logging import CallSite
-from zeroclaw_host.worlds.instance import instantiate
+from zeroclaw_host.worlds.instance import PluginInstance
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
 from zeroclaw_host.worlds.loading import link_package
-from zeroclaw_host.worlds.output import emit_output
 
 CONFIG_MEMBER: Final = "__config"
 """The member of the arguments that carries public configuration. The host's alone: a caller's is removed."""
@@ -143,29 +142,23 @@ class ToolPlugin(Tool):
         arguments: Mapping[str, object],
         meter: Callable[[int], None] | None = None,
     ) -> ToolResult:
-        try:
-            text = _encode(frame, arguments)
-            with instantiate(self._sandbox, self._linked, frame) as guest:
-                try:
-                    answer = guest.call(frame, _INTERFACE, "execute", text)
-                finally:
-                    if meter is not None:
-                        meter(frame.limits.call_fuel - guest.fuel_left())
-        finally:
-            emit_output(frame)
+        text = _encode(frame, arguments)
+        with PluginInstance(self._sandbox, self._linked, frame, interface=_INTERFACE) as instance:
+            try:
+                answer = instance.call(frame, "execute", text)
+            finally:
+                if meter is not None:
+                    meter(frame.limits.call_fuel - instance.fuel_left())
         return _result(answer)
 
 
 def _read_metadata(sandbox: Sandbox, linked: LinkedComponent, frame: CallFrame) -> ToolMetadata:
     frame.config()
-    try:
-        with instantiate(sandbox, linked, frame) as guest:
-            name, description, schema = (
-                cast("str", guest.call(frame, _INTERFACE, function))
-                for function in ("name", "description", "parameters-schema")
-            )
-    finally:
-        emit_output(frame)
+    with PluginInstance(sandbox, linked, frame, interface=_INTERFACE) as instance:
+        ask = instance.asker(frame)
+        name, description, schema = (
+            cast("str", ask(function)) for function in ("name", "description", "parameters-schema")
+        )
     if not name:
         raise GuestFailure("the plugin's tool has no name")
     return ToolMetadata(name, description, _json_object(schema))
