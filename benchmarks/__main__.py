@@ -6,10 +6,11 @@ import os
 import platform
 import sys
 
-from benchmarks import boundary, calls, concurrency, daemon, loading
+from benchmarks import boundary, calls, concurrency, daemon, loading, warm
 
 MEASUREMENTS = {
     "calls": calls.measure,
+    "warm": warm.measure,
     "boundary": boundary.measure,
     "concurrency": concurrency.measure,
     "loading": loading.measure,
