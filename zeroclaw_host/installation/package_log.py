@@ -164,7 +164,7 @@ class PackageLog:
 
     @contextmanager
     def _locked(self) -> Generator[int, None, None]:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(self.path.parent)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         file = os.open(self.path, flags, _MODE)
         try:
@@ -246,6 +246,13 @@ def _head_problems(lines: list[bytes], head: tuple[int, str] | str | None) -> li
         return [f"record {number} is not the one that was noted beside the log"]
     # A command that was killed between writing a record and noting it leaves one that is not noted.
     return ["records were added that are not noted beside the log"] if len(lines) > number + 1 else []
+
+
+def _make_private(directory: Path) -> None:
+    """Make a directory, and every one above it that is missing, for its owner alone."""
+    missing = [each for each in (directory, *directory.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
 
 
 def _tail(file: int, size: int) -> tuple[bytes | None, int]:

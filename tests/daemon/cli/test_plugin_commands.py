@@ -222,10 +222,10 @@ def test_an_installed_name_says_how_to_make_room(home, zeroclaw, package) -> Non
     zeroclaw("plugin", "install", source)
     outcome = zeroclaw("plugin", "install", source)
     assert outcome.status == 6
-    assert f"zeroclaw --config-dir '{home.path}/.zeroclaw' plugin remove 'wat-echo'" in outcome.err
+    assert f"zeroclaw --config-dir '{home.path}/.zeroclaw' plugin update 'wat-echo'" in outcome.err
     as_json = json.loads(zeroclaw("plugin", "install", source, "--json").err)
     assert as_json["error"]["kind"] == "conflict"
-    assert shlex.split(as_json["error"]["remedy"]["command"])[-3:] == ["plugin", "remove", "wat-echo"]
+    assert shlex.split(as_json["error"]["remedy"]["command"])[-3:] == ["plugin", "update", "wat-echo"]
 
 
 @pytest.mark.req("PLG-350")

@@ -26,7 +26,15 @@ EXAMPLES: dict[RemedyAction, tuple[dict[str, str], list[str] | None]] = {
     ),
     RemedyAction.INSTALL_PLUGIN: ({"source": "./a b"}, ["plugin", "install", "./a b"]),
     RemedyAction.REMOVE_PLUGIN: ({"name": "x"}, ["plugin", "remove", "x"]),
-    RemedyAction.UPDATE_PLUGIN: ({"name": "x"}, ["plugin", "remove", "x"]),
+    RemedyAction.UPDATE_PLUGIN: ({"name": "x"}, ["plugin", "update", "x"]),
+    RemedyAction.ALLOW_UPDATE: (
+        {"package": "x@1", "items": '["permission:state_read", "publisher:a,b"]', "from": "/a b"},
+        [
+            *("plugin", "update", "x@1", "--from", "/a b"),
+            *("--allow-token", "permission:state_read", "--allow-token", "publisher:a,b"),
+        ],
+    ),
+    RemedyAction.REPAIR_PLUGINS: ({}, ["plugin", "fsck", "--repair"]),
     RemedyAction.NAME_REGISTRY: ({}, ["config", "set", "plugins.registry_url"]),
     RemedyAction.REPORT_TO_REGISTRY: ({"package": "redact 1.0.0"}, None),
     RemedyAction.CLEAR_BY_HAND: ({"path": "/a b"}, ["ls", "-lA", "/a b"]),

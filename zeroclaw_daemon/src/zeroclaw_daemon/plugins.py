@@ -52,6 +52,7 @@ def open_host(
     :param rows: where an install seeds rows; nowhere, when left out.
     """
     from zeroclaw_host.host import PluginHost
+    from zeroclaw_host.installation.package_log import PackageLog
     from zeroclaw_host.services.bundle import InstanceServices
 
     compiling = snapshot.config.plugins.compile
@@ -65,6 +66,7 @@ def open_host(
         cache_bytes=compiling.cache_max_bytes,
         services=services or InstanceServices(config=EntryResolver(lambda: snapshot), log=_Unheard()),
         rows=rows,
+        journal=PackageLog(Path(paths.package_log)),
     )
 
 

@@ -21,6 +21,9 @@ from zeroclaw_daemon.cli.package_views import (
     verdict_json,
 )
 from zeroclaw_daemon.cli.plugin_cache import app as cache_app
+from zeroclaw_daemon.cli.plugin_fsck import fsck
+from zeroclaw_daemon.cli.plugin_log import log
+from zeroclaw_daemon.cli.plugin_update import displaced_json, say_displaced, update
 from zeroclaw_daemon.cli.progress import Activity
 from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.visible import visible
@@ -43,6 +46,9 @@ plugins.enabled is true; agents get the tools of installed plugins once plugins.
 )
 
 app.add_typer(cache_app, name="cache")
+app.command("update")(update)
+app.command("fsck")(fsck)
+app.command("log")(log)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RegistryOption = Annotated[
@@ -84,12 +90,12 @@ def install(
 
     current = environment(context)
     current.json = as_json
-    snapshot = _usable(current)
+    snapshot = usable(current)
     rows = ConfigRowStore(current.config_file)
     with _host(current, snapshot, rows) as host, Activity(f"installing {visible(source)}") as activity:
         report = host.install(
             source,
-            registry=_registry(registry, snapshot),
+            registry=registry_client(registry, snapshot),
             verify=not no_verify,
             on_download=activity.downloaded,
             on_compile=activity.compiling,
@@ -114,7 +120,7 @@ def search(
 
     current = environment(context)
     current.json = as_json
-    client = _registry(registry, warned_snapshot(current))
+    client = registry_client(registry, warned_snapshot(current))
     if client is None:
         raise RegistryNotNamed("no registry is named", remedy=Remedy(RemedyAction.NAME_REGISTRY))
     with Activity("reading the registry's index"):
@@ -135,22 +141,24 @@ def list_(
 ) -> None:
     """List the installed packages. Without --verify nothing is compiled and nothing runs."""
     from zeroclaw_daemon.plugins import plugins_dir, signature_policy
-    from zeroclaw_host.installation.discovery import discover
+    from zeroclaw_host.installation.displaced import survey
 
     current = environment(context)
     current.json = as_json
     snapshot = warned_snapshot(current)
     verdicts: dict[str, LoadVerdict] | None = None
-    found = discover(plugins_dir(snapshot, current.paths), signature_policy(snapshot))
+    surveyed = survey(plugins_dir(snapshot, current.paths), signature_policy(snapshot))
+    found = surveyed.discovery
     if verify:
         with _host(current, snapshot) as host, Activity("trying every package"):
             verdicts = {each.installed.name: each.verdict for each in host.check_all()}
         # A package that went meanwhile has no verdict, and is not there.
         found = replace(found, packages=tuple(each for each in found.packages if each.name in verdicts))
     if as_json:
-        say_json(list_json(found, verdicts))
+        say_json({**list_json(found, verdicts), "displaced": displaced_json(surveyed, current.place)})
         return
     say_list(found, verdicts)
+    say_displaced(surveyed, current.place)
     if found.packages and not snapshot.config.plugins.enabled and not snapshot.plugins_dropped:
         warn("plugins are off: plugins.enabled is false")
 
@@ -178,10 +186,14 @@ def info(context: typer.Context, name: NameArgument, as_json: JsonOption = False
 
 @app.command("remove")
 def remove(context: typer.Context, name: NameArgument, as_json: JsonOption = False) -> None:
-    """Remove an installed package. Its configuration, grants and stored state stay."""
+    """Remove an installed package. Its configuration, grants and stored state stay.
+
+    What an interrupted install left under the name is removed as well; anything else that is there stays, and the reason
+    is told.
+    """
     current = environment(context)
     current.json = as_json
-    snapshot = _usable(current)
+    snapshot = usable(current)
     with _host(current, snapshot) as host:
         report = host.remove(name)
     kept = (
@@ -190,16 +202,21 @@ def remove(context: typer.Context, name: NameArgument, as_json: JsonOption = Fal
         else None
     )
     if as_json:
-        say_json({"name": report.name, "version": report.version, "removed": True, "kept_row": kept})
+        left = [{"path": str(each.path), "because": each.because.value} for each in report.kept]
+        facts = {"name": report.name, "version": report.version, "removed": True, "kept_row": kept}
+        say_json({**facts, "kept_entries": left, "leftover": report.leftover and str(report.leftover)})
         return
-    say(f"removed {visible(report.name)} {visible(report.version)}")
+    what = visible(report.version) if report.version is not None else "(what an install had left)"
+    say(f"removed {visible(report.name)} {what}")
     if kept is not None:
         say(f"  its configuration and grants stay in plugins.entries, under {kept}")
     if report.leftover is not None:
         warn(f"what could not be deleted is in {report.leftover} and does no harm")
+    for each in report.kept:
+        warn(f"{each.path} stays: {each.because}")
 
 
-def _usable(current: Environment) -> Snapshot:
+def usable(current: Environment) -> Snapshot:
     """The configuration, whole: no package may come or go by a section that cannot be read.
 
     :raises ConfigFileInvalid: ``[plugins]`` cannot be read.
@@ -220,7 +237,7 @@ def _host(current: Environment, snapshot: Snapshot, rows: RowStore | None = None
     return open_host(snapshot, current.paths, rows=rows)
 
 
-def _registry(flag: str | None, snapshot: Snapshot) -> RegistryClient | None:
+def registry_client(flag: str | None, snapshot: Snapshot) -> RegistryClient | None:
     from zeroclaw_daemon.plugins import registry_location
 
     location = registry_location(flag, os.environ, snapshot)

@@ -6,9 +6,10 @@ turn into. Every command names the configuration it was computed for (PLG-195) a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.quoting import Platform, Word, command, line, words
@@ -105,9 +106,28 @@ def _remove_plugin(arguments: Arguments, place: Place) -> Advice:
 
 def _update_plugin(arguments: Arguments, place: Place) -> Advice:
     return Advice(
-        "Remove the installed version, then install the new one; configuration and grants stay.",
-        place.command("plugin remove", arguments.get("name", "")),
+        "Update it, from a registry or with --from DIR; configuration and grants stay.",
+        place.command("plugin update", arguments.get("name", "")),
     )
+
+
+def _allow_update(arguments: Arguments, place: Place) -> Advice:
+    sentence = "Update it, if it may have what it asks for."
+    parts: list[str] = [arguments.get("package", "")]
+    for option, key in (("--from", "from"), ("--registry", "registry")):
+        if key in arguments:
+            parts += (Word(option), arguments[key])
+    for item in cast("list[str]", json.loads(arguments.get("items", "[]"))):
+        parts += (Word("--allow-token"), item)
+    if not all(map(is_plain, (place.config_dir, *parts))):
+        return Advice(f"{sentence} Each item goes with an option --allow-token of its own.")
+    return Advice(
+        sentence, command(place.config_dir, *words("plugin update"), *parts, platform=place.platform)
+    )
+
+
+def _repair_plugins(arguments: Arguments, place: Place) -> Advice:
+    return Advice("Clear away what interrupted commands left.", place.command("plugin fsck --repair"))
 
 
 def _name_registry(arguments: Arguments, place: Place) -> Advice:
@@ -212,6 +232,8 @@ _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] =
     RemedyAction.INSTALL_PLUGIN: _install_plugin,
     RemedyAction.REMOVE_PLUGIN: _remove_plugin,
     RemedyAction.UPDATE_PLUGIN: _update_plugin,
+    RemedyAction.ALLOW_UPDATE: _allow_update,
+    RemedyAction.REPAIR_PLUGINS: _repair_plugins,
     RemedyAction.NAME_REGISTRY: _name_registry,
     RemedyAction.REPORT_TO_REGISTRY: _report_to_registry,
     RemedyAction.CLEAR_BY_HAND: _clear_by_hand,

@@ -89,6 +89,11 @@ class Paths:
         return self._join(self.data_dir, "logs", "daemon.jsonl")
 
     @property
+    def package_log(self) -> str:
+        """The record of everything that was done to packages (D-46)."""
+        return self._join(self.data_dir, "logs", "packages.jsonl")
+
+    @property
     def registry_cache_dir(self) -> str:
         """Where registry indexes are kept between commands."""
         return self._join(self.data_dir, "plugin-registry")
