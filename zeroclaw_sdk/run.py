@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from zeroclaw_host.errors import PluginError, Remedy, RemedyAction, UsageError, ZeroclawError
+from zeroclaw_host.errors import PluginError, UsageError, ZeroclawError
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
-from zeroclaw_host.services.bundle import InstanceServices
-from zeroclaw_host.services.config import SchemaConfigResolver
-from zeroclaw_host.services.logging import CallSite, LogRecord, MemoryLogSink
+from zeroclaw_host.services.logging import CallSite, LogRecord
 from zeroclaw_host.worlds.kinds import ToolResult
 from zeroclaw_host.worlds.tool import ToolPlugin
 from zeroclaw_sdk.files import read_file
+from zeroclaw_sdk.trial import run_help, trial_services
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +34,21 @@ class RunReport:
     """Units of guest work; None when the guest was not called."""
 
     def other_logs(self) -> tuple[LogRecord, ...]:
-        """The records that say something else than the error does: not the plugin's own record of it, nor what its
-        language printed as it died, where the error holds that.
-        """
-        error = self.error
-        if error is None:
-            return self.logs
-        printed = isinstance(error, PluginError) and bool(error.details.get("stderr"))
-        return tuple(
-            record
-            for record in self.logs
-            if record.message != error.message and not (printed and record.source == "stderr")
-        )
+        """See :func:`other_logs`."""
+        return other_logs(self.logs, self.error)
+
+
+def other_logs(logs: tuple[LogRecord, ...], error: ZeroclawError | None) -> tuple[LogRecord, ...]:
+    """The records that say something else than the error does: not the plugin's own record of it, nor what its language
+    printed as it died, where the error holds that."""
+    if error is None:
+        return logs
+    printed = isinstance(error, PluginError) and bool(error.details.get("stderr"))
+    return tuple(
+        record
+        for record in logs
+        if record.message != error.message and not (printed and record.source == "stderr")
+    )
 
 
 def run(
@@ -65,13 +67,7 @@ def run(
     :raises ZeroclawError: the component does not load.
     """
     scope = InstanceScope.admit(InstanceIdentity.default_tool(package.manifest.name), package.manifest)
-    sink = MemoryLogSink()
-    values = dict(config or {})
-    if values and package.config_schema is None:
-        raise UsageError(f"{package.name} declares no configuration", remedy=_help())
-    resolver = SchemaConfigResolver(lambda _: package.config_schema, lambda _: values)
-    resolver.resolve(scope)  # before anything is compiled
-    services = InstanceServices(config=resolver, log=sink)
+    services, sink = trial_services(package, scope, config)
     plugin = ToolPlugin.load(sandbox, package, scope, services, limits or Limits())
     started = time.perf_counter()
     result: ToolResult | None = None
@@ -99,9 +95,11 @@ def parse_arguments(text: str) -> Mapping[str, object]:
     try:
         value: object = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"the arguments are not JSON: {error}", remedy=_help()) from error
+        raise UsageError(f"the arguments are not JSON: {error}", remedy=run_help()) from error
     if not isinstance(value, dict):
-        raise UsageError('the arguments must be a JSON object, such as \'{"name": "Ada"}\'', remedy=_help())
+        raise UsageError(
+            'the arguments must be a JSON object, such as \'{"name": "Ada"}\'', remedy=run_help()
+        )
     return cast("dict[str, object]", value)
 
 
@@ -112,7 +110,7 @@ def parse_setting(text: str) -> tuple[str, str]:
     """
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise UsageError("a configuration value is written as key=value", remedy=_help())
+        raise UsageError("a configuration value is written as key=value", remedy=run_help())
     return name, value
 
 
@@ -134,7 +132,3 @@ def read_config_file(path: Path) -> dict[str, str]:
         raise UsageError(f"{path} holds no table of values")
     table = cast("dict[str, object]", values)
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in table.items()}
-
-
-def _help() -> Remedy:
-    return Remedy(RemedyAction.RUN_HELP, {"command": "run"})

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from zeroclaw_host.errors import PluginError, Remedy, RemedyAction, UsageError, ZeroclawError
+from zeroclaw_host.errors import Remedy, RemedyAction, UsageError, ZeroclawError
 from zeroclaw_host.quoting import Word, line
 from zeroclaw_host.visible import json_text, visible, visible_lines
 
@@ -102,7 +102,7 @@ def print_error(error: ZeroclawError) -> None:
     for cause in error.causes():
         if _OF_THE_SYSTEM.sub("", cause) not in error.message:
             err.print(Text(_indented(visible_lines(cause), "  because: "), style="dim"))
-    for label, text in error.evidence() if isinstance(error, PluginError) else ():
+    for label, text in error.evidence():
         err.print(Text(f"  {label}:"))
         err.print(Text(_indented(visible_lines(text), "    "), style="dim"))
     if error.remedy is not None and (words := remedy_words(error.remedy)):

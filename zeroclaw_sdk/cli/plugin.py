@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -13,31 +11,28 @@ from rich.table import Table
 
 from zeroclaw_host.errors import Kind, UsageError
 from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy, publisher_key
-from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
-from zeroclaw_host.visible import visible_lines
 from zeroclaw_sdk.build import build as build_project
 from zeroclaw_sdk.check import CheckReport
 from zeroclaw_sdk.check import check as check_package
+from zeroclaw_sdk.cli.options import HERE, Kinds, cache_directory
 from zeroclaw_sdk.cli.output import (
     Json,
     ask_passphrase,
     err,
     out,
-    print_error,
     print_json,
     remedy_words,
     run_app,
     shown,
     shown_lines,
 )
+from zeroclaw_sdk.cli.run_command import run
 from zeroclaw_sdk.errors import BuildFailed, ScaffoldConflict
 from zeroclaw_sdk.imports import Finding, Problem, Severity
 from zeroclaw_sdk.keys import generate_key, load_key, read_passphrase
 from zeroclaw_sdk.pack import pack as pack_project
 from zeroclaw_sdk.project import Project
-from zeroclaw_sdk.run import RunReport, parse_arguments, parse_setting, read_config_file
-from zeroclaw_sdk.run import run as run_package
 from zeroclaw_sdk.scaffold import new_plugin
 from zeroclaw_sdk.signing import sign as sign_project
 from zeroclaw_sdk.signing import verify as verify_package
@@ -80,13 +75,6 @@ Source = Annotated[Path, typer.Argument(help="A plugin's directory or a package 
 PassphraseFile = Annotated[
     Path | None, typer.Option(help="Read the key's passphrase from this file (mode 0600) instead of asking.")
 ]
-HERE = Path()
-
-
-class Kinds(StrEnum):
-    """What ``new`` can make."""
-
-    TOOL = "tool"
 
 
 @app.command()
@@ -217,57 +205,7 @@ def _print_check(report: CheckReport) -> None:
             out.print(f"  to do: {shown(words)}")
 
 
-@app.command()
-def run(
-    arguments: Annotated[str, typer.Argument(help="The arguments: a JSON object.")] = "{}",
-    directory: Annotated[Path, typer.Option(help="The plugin's directory, or a package archive.")] = HERE,
-    config: Annotated[
-        list[str] | None,
-        typer.Option(help="key=value: one configuration value, JSON unless it is a text. May be repeated."),
-    ] = None,
-    config_file: Annotated[
-        Path | None, typer.Option(help="Configuration values from a TOML or .json file.")
-    ] = None,
-    timeout_ms: Annotated[int, typer.Option(help="Wall-clock limit of the call.")] = Limits().call_timeout_ms,
-    fuel: Annotated[int, typer.Option(help="Limit of the guest's work in the call.")] = Limits().call_fuel,
-    as_json: Json = False,
-) -> None:
-    """Call the built plugin once, in the sandbox a host runs it in.
-
-    The output goes to standard output; log records and figures to standard error.
-    """
-    values = read_config_file(config_file) if config_file else {}
-    values |= dict(map(parse_setting, config or []))
-    parsed = parse_arguments(arguments)
-    limits = Limits(call_timeout_ms=timeout_ms, call_fuel=fuel)
-    with Sandbox(cache_directory()) as room:
-        with err.status("compiling and loading the component"):
-            package = check_package(directory, room, limits=limits).package
-        report = run_package(package, parsed, room, config=values, limits=limits)
-    if as_json:
-        print_json(report)
-    else:
-        _print_run(report)
-    if report.error is not None:
-        raise typer.Exit(report.error.kind.value)
-    if report.result is not None and not report.result.success:
-        raise typer.Exit(Kind.PLUGIN.value)
-
-
-def _print_run(report: RunReport) -> None:
-    for record in report.other_logs():
-        raw = f"  {record.raw}" if record.raw else ""
-        origin = record.function or record.source
-        err.print(f"[dim]{record.level:5} {shown(origin)}: {shown_lines(record.message)}{shown(raw)}[/dim]")
-    if report.error is not None:
-        print_error(report.error)
-    elif report.result is not None:
-        if report.result.output:
-            print(visible_lines(report.result.output))
-        if not report.result.success:
-            err.print(f"[red]the tool failed:[/red] {shown_lines(report.result.error or '')}")
-    fuel = f", {report.fuel:,} units of fuel" if report.fuel is not None else ""
-    err.print(f"[dim]{report.milliseconds:.0f} ms{fuel}[/dim]")
+app.command()(run)
 
 
 @app.command()
@@ -383,14 +321,6 @@ def pack(
         return
     out.print(f"{shown(str(report.archive))}  {report.size / 1e6:.1f} MB")
     out.print(f"sha256 {report.sha256}")
-
-
-def cache_directory() -> Path:
-    """Where compiled components are kept: ``ZEROCLAW_CACHE_DIR``, else ``zeroclaw`` in the user's cache directory."""
-    if named := os.environ.get("ZEROCLAW_CACHE_DIR"):
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(base) / "zeroclaw"
 
 
 def main() -> int:
