@@ -15,10 +15,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wasmtime import Module
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid
 from zeroclaw_host.sandbox import compile as compiling
-from zeroclaw_host.sandbox.compile import CompileLimits, compile_component
+from zeroclaw_host.sandbox.compile import CompilerFailed, Source, compile_component, compile_sources
+from zeroclaw_host.sandbox.compile_limits import (
+    BACKGROUND_PATIENCE,
+    MEMORY_PER_BYTE,
+    ORDINARY_BYTES,
+    CompileLimits,
+)
+from zeroclaw_host.sandbox.compiler import Form
+from zeroclaw_host.sandbox.engine import Engines
 from zeroclaw_host.sandbox.header import MAX_COMPONENT_BYTES, check_header
 
 EMPTY = b"\0asm\x0d\0\x01\0"
@@ -213,15 +222,250 @@ def test_the_compilers_chain_of_reasons_is_the_errors(wat):
     assert "illegal opcode" in last
 
 
-ENDLESS = """
-import os, sys, time
+STAND_IN = """
+import os, signal, sys, time
 from zeroclaw_host.sandbox import compiler
-def endless(engines, job):
-    os.write(job.artifact, b"begun")
-    time.sleep(60)
-compiler._compile = endless
-compiler.main(sys.argv[1:])
+from zeroclaw_host.sandbox.compiler import Ending, Report
+
+def compile(engines, job, memory_bytes):
+    compiler.resource.setrlimit(compiler.resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    {compile}
+    return Report()
+
+def load(engines, job, loaded_bytes):
+    {load}
+    return Report()
+
+compiler._compile, compiler._load = compile, load
+sys.exit(compiler.main(sys.argv[1:]))
 """
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """Puts other code in the place of what compiles and loads, in the child."""
+
+    def put(compile: str = "pass", load: str = "pass") -> str:
+        script = STAND_IN.format(compile=compile, load=load)
+        monkeypatch.setattr(compiling, "_COMMAND", (sys.executable, "-c", script))
+        return script
+
+    return put
+
+
+def die(name: str) -> str:
+    """Code that ends its process so; wasmtime has handlers for some signals, which let one pass that nothing caused."""
+    return f"signal.signal(signal.{name}, signal.SIG_DFL); os.kill(os.getpid(), signal.{name})"
+
+
+@pytest.mark.parametrize("stage", ["compile", "load"])
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGILL", "SIGBUS"])
+def test_a_component_that_crashes_the_compiler_is_the_one_at_fault(name, stage, stand_in):
+    words = "os.write(2, b\"thread '<unnamed>' panicked at cranelift/src/x.rs:1:2:\\ninternal error: entered unreachable code\\nnote: run with\")"
+    stand_in(**{stage: f"{words}; {die(name)}"})
+    with pytest.raises(ComponentInvalid, match=name) as caught:
+        compiled(EMPTY)
+    assert caught.value.details["signal"] == name
+    [cause] = caught.value.causes()
+    assert "entered unreachable code" in cause
+    assert "note:" not in cause
+
+
+def test_a_compiler_that_reads_where_nothing_is_has_crashed(stand_in):
+    stand_in("import ctypes; ctypes.string_at(0)")
+    with pytest.raises(ComponentInvalid, match="SIGSEGV"):
+        compiled(EMPTY)
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGUSR1"])
+def test_a_compiler_that_somebody_else_ended_says_nothing_about_the_component(name, stand_in):
+    stand_in(die(name))
+    with pytest.raises(CompilerFailed, match="signal"):
+        compiled(EMPTY)
+
+
+def test_a_compiler_that_the_system_killed_for_memory_says_nothing_about_the_component(stand_in):
+    stand_in("os.kill(os.getpid(), signal.SIGKILL)")
+    with pytest.raises(CompilerFailed, match="signal 9"):
+        compiled(EMPTY)
+
+
+def test_a_compiler_that_does_not_start_says_nothing_about_the_component(monkeypatch):
+    monkeypatch.setattr(compiling, "_COMMAND", ("/nonexistent/compiler",))
+    with pytest.raises(CompilerFailed, match="could not be started"):
+        compiled(EMPTY)
+    monkeypatch.setattr(compiling, "_COMMAND", (sys.executable, "-c", "import nothing_of_that_name"))
+    with pytest.raises(CompilerFailed, match="status 1") as caught:
+        compiled(EMPTY)
+    assert "nothing_of_that_name" in str(caught.value.details["stderr"])
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGKILL"])
+def test_a_child_that_ends_before_it_reports_says_nothing_about_the_component(name, monkeypatch):
+    """Its own start is at fault, or its supervisor's: the compiler runs in processes of its own."""
+    script = f"import os, signal; os.kill(os.getpid(), signal.{name})"
+    monkeypatch.setattr(compiling, "_COMMAND", (sys.executable, "-c", script))
+    with pytest.raises(CompilerFailed, match="signal"):
+        compiled(EMPTY)
+
+
+def test_a_compiler_that_gets_no_threads_says_nothing_about_the_component(stand_in):
+    stand_in(f"os.write(2, b'... ThreadPoolBuildError ...'); {die('SIGABRT')}")
+    with pytest.raises(CompilerFailed):
+        compiled(EMPTY)
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        ("compile", "memory allocation of 65536 bytes failed"),
+        ("compile", "OSError: [Errno 12] Cannot allocate memory"),
+        ("load", "memory allocation of 65536 bytes failed"),
+    ],
+)
+def test_a_crash_for_want_of_memory_is_a_limit(stage, words, stand_in):
+    stand_in(**{stage: f"os.write(2, {words.encode()!r}); {die('SIGABRT')}"})
+    with pytest.raises(CompileLimit) as caught:
+        compiled(EMPTY)
+    assert caught.value.details["limit"] == ("memory_bytes" if stage == "compile" else "loaded_bytes")
+
+
+def test_a_refusal_for_want_of_memory_is_a_limit_too(stand_in):
+    stand_in(
+        'return Report(Ending.REFUSED, text="failed\\n\\nCaused by:\\n    Cannot allocate memory (os error 12)")'
+    )
+    with pytest.raises(CompileLimit):
+        compiled(EMPTY)
+
+
+def test_whatever_memory_the_compiler_is_given_too_little_is_told_as_such(wat):
+    body = "(local.set 0 (i32.mul (i32.add (local.get 0) (local.get 1)) (local.get 2)))" * 20_000
+    component = wat(f'(component (core module (func (export "f") (param i32 i32 i32) {body})))')
+    ends = set()
+    for mebibytes in (30, 58, 66, 74, 200):
+        try:
+            compiled(component, CompileLimits(memory_bytes=mebibytes * 1024**2))
+            ends.add("compiled")
+        except CompileLimit as error:
+            ends.add(error.details["limit"])
+    assert ends == {"compiled", "memory_bytes"}
+
+
+def test_a_reason_as_long_as_a_component_is_cut_in_its_middle(stand_in):
+    stand_in(
+        'return Report(Ending.REFUSED, text=compiler._shortened("first " + "é" * 10**6 + "\\nCaused by:\\n    last"))'
+    )
+    with pytest.raises(ComponentInvalid, match="last") as caught:
+        compiled(EMPTY)
+    assert len(str(caught.value.details["compiler"])) < 40_000
+    assert caught.value.causes()[0].startswith("first")
+
+
+def test_several_sources_are_compiled_in_one_run(wat, monkeypatch):
+    core = wat('(module (func (export "f") (result i32) (i32.const 7)))')
+    children = []
+    popen = compiling.subprocess.Popen
+    monkeypatch.setattr(
+        compiling.subprocess, "Popen", lambda *args, **kwargs: children.append(1) or popen(*args, **kwargs)
+    )
+    engines = Engines()
+    with tempfile.TemporaryFile() as module, tempfile.TemporaryFile() as component:
+        compile_sources(
+            [
+                Source(Form.MODULE, core, module.fileno()),
+                Source(Form.COMPONENT, EMPTY, component.fileno()),
+            ]
+        )
+        loaded = Module.deserialize_file(engines.plain, f"/proc/self/fd/{module.fileno()}")
+        assert [export.name for export in loaded.exports] == ["f"]
+        assert engines.open(f"/proc/self/fd/{component.fileno()}").engine is engines.plain
+    assert children == [1]
+
+
+def test_one_bad_source_of_several_is_told(wat):
+    with tempfile.TemporaryFile() as good, tempfile.TemporaryFile() as bad, pytest.raises(ComponentInvalid):
+        compile_sources(
+            [
+                Source(Form.COMPONENT, EMPTY, good.fileno()),
+                Source(Form.MODULE, b"\0asm\x01\0\0\0\x63", bad.fileno()),
+            ]
+        )
+
+
+def test_a_compilation_in_the_background_gives_way_to_everything_else(stand_in):
+    stand_in("os.write(job.artifact, f'{os.nice(0)} {os.sched_getscheduler(0)}'.encode())")
+    for background in (False, True):
+        with tempfile.TemporaryFile() as artifact:
+            compile_sources([Source(Form.COMPONENT, EMPTY, artifact.fileno())], background=background)
+            artifact.seek(0)
+            nice, policy = map(int, artifact.read().split())
+        assert (nice, policy == os.SCHED_IDLE) == ((19, True) if background else (os.nice(0), False))
+
+
+def test_larger_sources_get_more_and_what_is_in_the_background_more_time():
+    limits = CompileLimits(memory_bytes=1000, seconds=10)
+    assert limits.of(ORDINARY_BYTES) == limits
+    assert limits.of(ORDINARY_BYTES + 1).memory_bytes == 1000 + MEMORY_PER_BYTE
+    assert limits.of(ORDINARY_BYTES * 3).seconds == 30
+    assert limits.of(0, background=True).seconds == 10 * BACKGROUND_PATIENCE
+    largest = CompileLimits().of(MAX_COMPONENT_BYTES)
+    assert largest.memory_bytes >= 1.5 * 2430 * 1024**2, "what 60 MiB of code took"
+    assert largest.seconds >= 3 * 159
+
+
+def test_a_large_source_is_compiled_within_the_limits_of_its_size(stand_in):
+    script = (
+        "import resource; os.write(job.artifact, str(resource.getrlimit(resource.RLIMIT_AS)[0]).encode())"
+    )
+    stand_in(script)
+    large = EMPTY + b"\0" + bytes((0xFF, 0xFF, 0xFF, 0x0F)) + bytes(32 * 1024**2 - 1)
+    for content in (EMPTY, large):
+        with tempfile.TemporaryFile() as artifact:
+            compile_component(content, artifact.fileno())
+            artifact.seek(0)
+            assert int(artifact.read()) == CompileLimits().of(len(content)).memory_bytes
+
+
+def test_a_machine_of_many_processors_takes_no_more_memory(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(128)))
+    assert compiling._child_environment()["RAYON_NUM_THREADS"] == "8"
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5})
+    assert compiling._child_environment()["RAYON_NUM_THREADS"] == "1"
+
+
+def ends(pipe: int) -> bool:
+    """Whether a pipe ends, because nobody is left who could write to it."""
+    ended = select.poll()
+    ended.register(pipe)
+    return bool(ended.poll(20_000)) and os.read(pipe, 100) == b""
+
+
+@pytest.mark.parametrize("reason", ["time", "given up"])
+def test_nothing_of_a_compilation_outlives_its_end(reason, stand_in, monkeypatch):
+    monkeypatch.setattr(compiling, "_POLL_SECONDS", 0.01)
+    stand_in("os.write(job.artifact, b'begun'); time.sleep(60)")
+    reading, writing = os.pipe()
+
+    class GivenUp(Exception):
+        pass
+
+    def give_up(_: float) -> None:
+        if reason == "given up" and select.select([reading], [], [], 0)[0]:
+            raise GivenUp
+
+    with pytest.raises((CompileLimit, GivenUp)):
+        compile_component(
+            EMPTY, writing, limits=CompileLimits(seconds=60 if reason == "given up" else 3), progress=give_up
+        )
+    os.close(writing)
+    if reason == "given up":
+        assert os.read(reading, 5) == b"begun"
+    else:
+        select.select([reading], [], [], 20)
+        os.read(reading, 5)
+    assert ends(reading)
+    os.close(reading)
+
 
 KILLED_HOST = """
 import sys
@@ -231,17 +475,15 @@ compiling.compile_component(bytes.fromhex(sys.argv[2]), int(sys.argv[3]))
 """
 
 
-def test_a_compiler_whose_host_was_killed_ends_by_itself():
+def test_a_compiler_whose_host_was_killed_ends_by_itself(stand_in):
+    script = stand_in("os.write(job.artifact, b'begun'); time.sleep(60)")
     reading, writing = os.pipe()
     host = subprocess.Popen(
-        [sys.executable, "-c", KILLED_HOST, ENDLESS, EMPTY.hex(), str(writing)], pass_fds=(writing,)
+        [sys.executable, "-c", KILLED_HOST, script, EMPTY.hex(), str(writing)], pass_fds=(writing,)
     )
     os.close(writing)
     assert os.read(reading, 100) == b"begun"
     host.kill()
     host.wait()
-    ended = select.poll()
-    ended.register(reading)
-    assert ended.poll(20_000), "the pipe ends when nobody is left who could write to it"
-    assert os.read(reading, 100) == b""
+    assert ends(reading)
     os.close(reading)

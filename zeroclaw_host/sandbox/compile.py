@@ -8,6 +8,7 @@ does the rest.
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -56,6 +57,21 @@ what was compiled."""
 
 _SAID_BYTES: Final = 256 * 1024
 _NOISE_BYTES: Final = 64 * 1024
+
+_OUT_OF_MEMORY: Final = re.compile(
+    r"^memory allocation of \d+ bytes failed$|^MemoryError\b|Cannot allocate memory(?: \(os error 12\))?$",
+    re.MULTILINE,
+)
+"""How Rust, Python and the system say that a request for memory was refused."""
+
+_REFUSED_MEMORY: Final = "(os error 12)"
+"""How the reason ends of a compiler that was refused memory."""
+
+_NO_THREADS: Final = "ThreadPoolBuildError"
+"""What the compiler says when the system lets it have no threads, before it has looked at anything."""
+
+_QUOTED: Final = 2000
+"""Characters kept of what the compiler said."""
 
 Progress = Callable[[float], None]
 """Told the seconds spent so far, a few times a second. Whoever raises there gives the compilation up."""
@@ -219,47 +235,53 @@ def _judge(status: int, said: str, noise: str, bounds: CompileLimits) -> None:
     """Turn the child's report into an error, or return if it was a good one."""
     try:
         report = Report.from_json(said)
-    except ValueError:
-        report = Report(Ending.SIGNAL if status < 0 else Ending.STATUS, number=abs(status))
+    except ValueError as error:
+        raise _failed("signal" if status < 0 else "status", abs(status), noise) from error
     match report.ending:
         case None:
             return
         case Ending.UNWRITTEN:
             raise OSError(report.number, os.strerror(report.number))
-        case Ending.REFUSED if not _lacks_memory(report.text):
-            reasons = sentences(report.text) or ("the compiler gave no reason",)
-            raise ComponentInvalid(
-                f"the component cannot be compiled: {reasons[-1]}",
-                remedy=Remedy(RemedyAction.REBUILD_PLUGIN),
-                details={"compiler": report.text.strip()},
-            ) from chain(report.text)
+        case Ending.REFUSED:
+            raise _refused(report.text, bounds) from chain(report.text)
+        case Ending.MEMORY:
+            raise _too_much_memory(report.stage, bounds)
         case Ending.SIGNAL if report.number == signal.SIGXFSZ:
             raise CompileLimit(
                 f"the compiled component is larger than {bounds.artifact_bytes} bytes",
                 details={"limit": "artifact_bytes", "maximum": bounds.artifact_bytes},
             )
-        case Ending.REFUSED | Ending.MEMORY:
+        case Ending.STATUS | Ending.SIGNAL if _OUT_OF_MEMORY.search(noise):
             raise _too_much_memory(report.stage, bounds)
-        case Ending.STATUS | Ending.SIGNAL if _lacks_memory(noise):
-            raise _too_much_memory(report.stage, bounds)
-        case Ending.SIGNAL if report.number in _CRASHES and said:
-            raise ComponentInvalid(
-                f"the compiler crashed on the component ({signal.Signals(report.number).name})",
-                remedy=Remedy(RemedyAction.REBUILD_PLUGIN),
-                details={"signal": signal.Signals(report.number).name, "compiler": noise.strip()[-2000:]},
-            ) from chain(_last_words(noise))
-        case Ending.STATUS | Ending.SIGNAL:
-            ended = f"signal {report.number}" if report.ending is Ending.SIGNAL else f"status {report.number}"
-            raise CompilerFailed(
-                f"the compiler's process ended with {ended}", details={"stderr": noise.strip()[-2000:]}
-            )
+        case Ending.SIGNAL if report.number in _CRASHES and _NO_THREADS not in noise:
+            raise _crashed(report.number, noise) from chain(_last_words(noise))
+        case Ending.SIGNAL | Ending.STATUS:
+            raise _failed(report.ending.value, report.number, noise)
 
 
-def _lacks_memory(words: str) -> bool:
-    """Whether these are words for a request for memory that was refused: of Rust, of the system, of Python."""
-    return any(
-        each in words
-        for each in ("memory allocation of", "Cannot allocate memory", "os error 12", "MemoryError")
+def _refused(text: str, bounds: CompileLimits) -> ZeroclawError:
+    reasons = sentences(text) or ("the compiler gave no reason",)
+    if reasons[-1].endswith(_REFUSED_MEMORY):
+        return _too_much_memory(Stage.COMPILE, bounds)
+    return ComponentInvalid(
+        f"the component cannot be compiled: {reasons[-1]}",
+        remedy=Remedy(RemedyAction.REBUILD_PLUGIN),
+        details={"compiler": text.strip()},
+    )
+
+
+def _crashed(number: int, noise: str) -> ComponentInvalid:
+    name = signal.Signals(number).name
+    return ComponentInvalid(
+        f"the compiler crashed on the component ({name})",
+        remedy=Remedy(RemedyAction.REBUILD_PLUGIN),
+        details={"signal": name, "compiler": noise.strip()[-_QUOTED:]},
+    )
+
+
+def _failed(how: str, number: int, noise: str) -> CompilerFailed:
+    return CompilerFailed(
+        f"the compiler's process ended with {how} {number}", details={"stderr": noise.strip()[-_QUOTED:]}
     )
 
 

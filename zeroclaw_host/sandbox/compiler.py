@@ -157,7 +157,7 @@ def main(arguments: list[str]) -> int:
 
     engines = Engines()
     for number, job in enumerate(order.jobs):
-        report = _apart(number, Stage.COMPILE, lambda job=job: _compile(engines, job))
+        report = _apart(number, Stage.COMPILE, lambda job=job: _compile(engines, job, order.memory_bytes))
         if report.ending is None:
             report = _apart(number, Stage.LOAD, lambda job=job: _load(engines, job, order.loaded_bytes))
         if report.ending is not None:
@@ -169,7 +169,6 @@ def main(arguments: list[str]) -> int:
 
 def _bound(order: Order) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (order.memory_bytes, order.memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (order.artifact_bytes, order.artifact_bytes))
     # Python ignores this signal, and what it makes of it would be a full disk's twin.
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
@@ -222,9 +221,10 @@ def _apart(job: int, stage: Stage, work: Callable[[], Report]) -> Report:
     return Report(Ending.STATUS, job, stage, number=ended)
 
 
-def _compile(engines: Engines, job: Job) -> Report:
+def _compile(engines: Engines, job: Job, memory_bytes: int) -> Report:
     from wasmtime import WasmtimeError
 
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     try:
         try:
             compiled = _serialized(engines.plain, job)
