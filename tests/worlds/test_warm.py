@@ -339,7 +339,7 @@ def test_a_dropped_instance_is_told_to_the_log_with_the_number_of_rebuilds(store
             call(store, "get", "x")
     assert [(record.source, record.level) for record in sink.records] == [("host", "warn")] * 2
     assert "guest_trap" in sink.records[0].message
-    assert "rebuilt 1 times" in sink.records[1].message
+    assert "rebuilds so far: 1" in sink.records[1].message
 
 
 def test_an_instance_that_its_world_refuses_is_dropped_and_the_next_call_tries_again(new_store):

@@ -16,6 +16,7 @@ from zeroclaw_host.sandbox.linker import LinkedComponent
 from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.sandbox.values import ValueMismatch
 from zeroclaw_host.services.bundle import InstanceServices
+from zeroclaw_host.services.inbound import QueuedMessage
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.channel_metadata import ChannelMetadata, configure, configure_and_read
 from zeroclaw_host.worlds.channel_values import (
@@ -172,6 +173,14 @@ class ChannelPlugin(Channel):
     def poll_message_sync(self, *, call_site: CallSite | None = None) -> InboundMessage | None:
         """The same for callers without an event loop; blocks this thread."""
         return self._received(self._call_sync("poll-message", call_site=call_site))
+
+    def enqueue(self, message: QueuedMessage) -> None:
+        """Hand over a message that a listener of the host received. The guest finds it when it is next polled.
+
+        :raises InboundRefused: too many wait already; nothing was kept, and the sender may try again.
+        :raises MessageTooLarge: it is larger than all that may wait.
+        """
+        self._services.inbound.put(self._scope.identity, message)
 
     async def health_check(self, *, call_site: CallSite | None = None) -> bool:
         """See :meth:`Channel.health_check`."""

@@ -293,7 +293,7 @@ class WarmStore:
                 instance=self._scope.identity,
                 call_site=frame.call_site,
                 level="warn",
-                message=f"the plugin's instance was dropped ({reason}); it was rebuilt {self.rebuilds} times so far",
+                message=f"the plugin's instance was dropped ({reason}); rebuilds so far: {self.rebuilds}",
                 action="fail",
                 outcome="failure",
                 source="host",
