@@ -118,6 +118,8 @@ class PackageLog:
     :param path: the log; made, with its directory, when the first record is written.
     :param who: whom records name.
     :param now: the time.
+    :param at: told each step ahead of it; what it raises is raised in place of the step. For tests of what stays when
+        writing stops anywhere.
     """
 
     def __init__(
@@ -126,11 +128,13 @@ class PackageLog:
         *,
         who: Callable[[], str] = current_user,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        at: Callable[[str], object] = lambda step: step,
     ) -> None:
         self.path = path
         self._head = path.with_name(f"{path.name}.head")
         self._who = who
         self._now = now
+        self._at = at
 
     def append(self, record: Record) -> None:
         """Write a record and wait until it is on the disk.
@@ -141,9 +145,8 @@ class PackageLog:
             with self._locked() as file:
                 number, digest = self._end(file)
                 line = self._line(record, number + 1, digest)
-                _write_all(file, line + b"\n")
-                os.fsync(file)
-                self._write_head(number + 1, hashlib.sha256(line).hexdigest())
+                self._write(file, line + b"\n")
+                self._write_head(number + 1, _digest(line))
         except OSError as error:
             raise storage_error(error, str(self.path), "write to the package log") from error
 
@@ -179,12 +182,31 @@ class PackageLog:
         last, torn = _tail(file, size)
         if torn:
             # A record whose writing was interrupted was never told to anybody.
+            self._at("drop half a record")
             os.ftruncate(file, size - torn)
         os.lseek(file, 0, os.SEEK_END)
+        noted = self._read_head()
+        # Records that were cut off at the end leave a gap in the numbers, so that the next one does not hide it.
+        at_least = noted[0] if isinstance(noted, tuple) else 0
         if last is None:
-            return 0, GENESIS
-        number = _parsed(last).get("n")
-        return number if isinstance(number, int) else 0, _digest(last)
+            return at_least, GENESIS
+        number, digest = _number(last), _digest(last)
+        if noted is None:
+            # The command that wrote the first record was stopped before it noted it.
+            self._write_head(number, digest)
+        return max(number, at_least), digest
+
+    def _write(self, file: int, data: bytes) -> None:
+        """All of it, on the disk; or nothing."""
+        start = os.lseek(file, 0, os.SEEK_CUR)
+        try:
+            self._at("write a record")
+            _write_all(file, data)
+            self._at("flush the log")
+            os.fsync(file)
+        except OSError:
+            os.ftruncate(file, start)
+            raise
 
     def _line(self, record: Record, number: int, previous: str) -> bytes:
         fields: dict[str, object] = {"n": number, "time": self._now().isoformat(timespec="milliseconds")}
@@ -198,12 +220,15 @@ class PackageLog:
     def _write_head(self, number: int, digest: str) -> None:
         temporary = self._head.with_name(f"{self._head.name}.new")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._at("write the note")
         file = os.open(temporary, flags, _MODE)
         try:
             _write_all(file, f"{number} {digest}\n".encode())
+            self._at("flush the note")
             os.fsync(file)
         finally:
             os.close(file)
+        self._at("publish the note")
         temporary.replace(self._head)
 
     def _read_head(self) -> tuple[int, str] | str | None:
@@ -219,7 +244,7 @@ class PackageLog:
 def _verified(lines: list[bytes], torn: int, head: tuple[int, str] | str | None) -> Verification:
     problems: list[str] = []
     records: list[dict[str, Any]] = []
-    previous = GENESIS
+    previous, number = GENESIS, 0
     for at, line in enumerate(lines, 1):
         record = _parsed(line)
         records.append(record)
@@ -227,25 +252,27 @@ def _verified(lines: list[bytes], torn: int, head: tuple[int, str] | str | None)
             problems.append(f"line {at} is no record")
         elif record.get("prev") != previous:
             problems.append(f"line {at} does not follow the line before it")
-        if record and record.get("n") != at:
-            problems.append(f"line {at} is record {record.get('n')}")
-        previous = _digest(line)
-    problems += _head_problems(lines, head)
-    return Verification(tuple(records), tuple(problems), torn)
+        if record and record.get("n") != number + 1:
+            problems.append(f"line {at} is record {record.get('n')} and should be record {number + 1}")
+        previous, number = _digest(line), _number(line) if record else number + 1
+    return Verification(tuple(records), (*problems, *_head_problems(lines, head)), torn)
 
 
 def _head_problems(lines: list[bytes], head: tuple[int, str] | str | None) -> list[str]:
     if isinstance(head, str):
         return [head]
     if head is None:
+        # A command that was killed between writing the very first record and noting it leaves one that is not noted.
         return ["the newest record is not noted beside the log"] if len(lines) > 1 else []
     number, digest = head
-    if number > len(lines):
-        return [f"records are missing at the end: {len(lines)} of {number} are there"]
-    if number < 1 or _digest(lines[number - 1]) != digest:
+    newest = _number(lines[-1]) if lines else 0
+    if number > newest:
+        return [
+            f"records are missing at the end: {number} were written, and the last one here is record {newest}"
+        ]
+    if all(_digest(line) != digest for line in lines):
         return [f"record {number} is not the one that was noted beside the log"]
-    # A command that was killed between writing a record and noting it leaves one that is not noted.
-    return ["records were added that are not noted beside the log"] if len(lines) > number + 1 else []
+    return []
 
 
 def _make_private(directory: Path) -> None:
@@ -273,6 +300,11 @@ def _parsed(line: bytes) -> dict[str, Any]:
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
     return {}
+
+
+def _number(line: bytes) -> int:
+    number = _parsed(line).get("n")
+    return number if isinstance(number, int) else 0
 
 
 def _digest(line: bytes) -> str:
