@@ -88,6 +88,8 @@ class RemedyAction(Enum):
     """``extra``: install a distribution's extra."""
     RAISE_LIMIT = "raise_limit"
     """``limit``: the name of a bound of plugin calls; let plugins have more of it."""
+    RAISE_COMPILE_LIMIT = "raise_compile_limit"
+    """``limit``: ``memory_bytes`` or ``seconds``; let the compiler have more of it."""
     RESTRICT_FILE = "restrict_file"
     """``path``: let nobody but the owner read or write a file."""
     SHORTEN_PATH = "shorten_path"
@@ -102,6 +104,15 @@ class Remedy:
 
     action: RemedyAction
     arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+_EVIDENCE: Final = {
+    "differences": "what differs from the contract",
+    "traceback": "the plugin's traceback",
+    "backtrace": "where in the plugin, innermost first",
+    "stderr": "the plugin's standard error",
+}
+"""What ``details`` may hold for a person to read, and how it is called."""
 
 
 class ZeroclawError(Exception):
@@ -139,6 +150,28 @@ class ZeroclawError(Exception):
             found.append(str(cause) or type(cause).__name__)
             cause = cause.__cause__
         return tuple(found)
+
+    def evidence(self, *, lines: int | None = None) -> tuple[tuple[str, str], ...]:
+        """What a person needs to see besides the message: what it is, and its text.
+
+        Of a component that does not fit, each difference. Of a guest's end, its own words: a traceback of its own
+        language says all; without one, where its code was and what it printed are told.
+
+        :param lines: keep so many of each text, the nearest to the failure.
+        """
+        known: list[tuple[str, str]] = []
+        for name, label in _EVIDENCE.items():
+            found = self.details.get(name)
+            text = "\n".join(cast("tuple[str, ...]", found)) if isinstance(found, tuple) else str(found or "")
+            told = text.strip().splitlines()
+            if name == "differences" and len(told) == 1:
+                continue  # the message says it
+            if told:
+                nearest = told[:lines] if name == "backtrace" else told[-lines if lines else 0 :]
+                known.append((label, "\n".join(nearest)))
+            if name == "traceback" and told:
+                break
+        return tuple(known)
 
 
 class PackageError(ZeroclawError):
@@ -226,36 +259,11 @@ class CompileLimit(ZeroclawError):
     kind = Kind.LIMIT
 
 
-_EVIDENCE: Final = {
-    "traceback": "the plugin's traceback",
-    "backtrace": "where in the plugin, innermost first",
-    "stderr": "the plugin's standard error",
-}
-
-
 class PluginError(ZeroclawError):
     """A call into a plugin did not end with a result."""
 
     code = "plugin_failed"
     kind = Kind.PLUGIN
-
-    def evidence(self, *, lines: int | None = None) -> tuple[tuple[str, str], ...]:
-        """What is known of the guest's end besides the message: what it is, and its text, in the guest's own words.
-
-        A traceback of its own language says all; without one, where its code was and what it printed are told.
-
-        :param lines: keep so many of each text, the nearest to the failure.
-        """
-        known: list[tuple[str, str]] = []
-        for name, label in _EVIDENCE.items():
-            found = self.details.get(name)
-            text = "\n".join(cast("tuple[str, ...]", found)) if isinstance(found, tuple) else str(found or "")
-            if told := text.strip().splitlines():
-                nearest = told[:lines] if name == "backtrace" else told[-lines if lines else 0 :]
-                known.append((label, "\n".join(nearest)))
-            if name == "traceback" and told:
-                break
-        return tuple(known)
 
 
 class OutOfFuel(PluginError):

@@ -162,9 +162,10 @@ def test_a_function_of_another_type_is_refused_with_the_difference(
 @pytest.mark.parametrize(
     ("old", "new", "difference"),
     [
-        ("not-found,", "", "it lacks the case not-found"),
-        ("not-found,", "not-found, expired,", "it has the further case expired"),
-        ("access-denied,", "", "it lacks the case access-denied"),
+        ("not-found,", "", "result: err: the enum secret-error lacks the case not-found"),
+        ("not-found,", "not-found, expired,", "the enum secret-error has the further case expired"),
+        ("not-found,", "not-found, expired, late,", "has the further case expired and 1 more"),
+        ("access-denied,", "", "the enum secret-error lacks the case access-denied"),
     ],
 )
 def test_an_enum_that_drifted_by_one_case_is_refused_naming_the_case(
@@ -187,8 +188,12 @@ def test_an_enum_that_drifted_by_one_case_is_refused_naming_the_case(
 @pytest.mark.parametrize(
     ("old", "new", "difference"),
     [
-        ("    error: option<string>,\n", "", "it lacks the field error"),
-        ("    success: bool,\n", "    success: bool,\n    cost: u64,\n", "it has the further field cost"),
+        ("    error: option<string>,\n", "", "the record tool-result lacks the field error"),
+        (
+            "    success: bool,\n",
+            "    success: bool,\n    cost: u64,\n",
+            "the record tool-result has the further field cost",
+        ),
         (
             "    success: bool,\n    output: string,\n",
             "    output: string,\n    success: bool,\n",

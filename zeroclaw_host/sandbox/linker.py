@@ -15,7 +15,8 @@ from zeroclaw_host.sandbox.conversion import CallExport, Conversion
 from zeroclaw_host.sandbox.engine import Compiled
 from zeroclaw_host.sandbox.gate import Gated, drop_resource
 from zeroclaw_host.sandbox.interface import HostInterface, resource_id
-from zeroclaw_host.sandbox.structure import Comparison, InstanceShape, Shape, refuse
+from zeroclaw_host.sandbox.mismatch import refuse
+from zeroclaw_host.sandbox.structure import Comparison, InstanceShape, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,15 +36,12 @@ from zeroclaw_host.contract import (
 )
 from zeroclaw_host.contract.additions import as_built
 from zeroclaw_host.contract.types import describe
-from zeroclaw_host.errors import ComponentMismatch, Remedy, RemedyAction
 from zeroclaw_host.sandbox import raw
 from zeroclaw_host.sandbox.causes import plain
+from zeroclaw_host.sandbox.mismatch import Mismatch, refuse
 
 MAX_EXTERNS: Final = 256
 """Imports, exports, and names in one interface. A real component has some thirty interfaces, the largest a hundred names."""
-
-MAX_REPORTED: Final = 20
-"""Differences listed in one error. A foreign component differs everywhere, and the first ones say so."""
 
 _PRIMITIVES: Final[Mapping[str, type]] = {
     "bool": wasm.Bool,
@@ -78,40 +75,6 @@ _WORDS: Final[Mapping[type, str]] = {
 
 
 _Extern = wasm._types.ComponentExtern  # pyright: ignore[reportPrivateUsage]
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """One thing in which a component differs from the contract."""
-
-    interface: str
-    function: str
-    difference: str
-
-    def __str__(self) -> str:
-        place = f"{self.interface}, function {self.function}" if self.function else self.interface
-        return f"{place}: {self.difference}"
-
-
-def refuse(mismatches: list[Mismatch]) -> None:
-    """Raise if there are any.
-
-    :raises ComponentMismatch: names the first; ``details["differences"]`` holds up to :data:`MAX_REPORTED`.
-    """
-    if not mismatches:
-        return
-    first = mismatches[0]
-    more = f" (and {len(mismatches) - 1} more)" if len(mismatches) > 1 else ""
-    raise ComponentMismatch(
-        f"the component does not fit this host's contract: {first}{more}",
-        remedy=Remedy(RemedyAction.REBUILD_PLUGIN),
-        details={
-            "interface": first.interface,
-            "function": first.function,
-            "difference": first.difference,
-            "differences": tuple(str(mismatch) for mismatch in mismatches[:MAX_REPORTED]),
-        },
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +170,7 @@ class Comparison:
         self._version_fits = version_fits
         self._resources: list[tuple[wasm.ResourceType, str]] = []
         self._found: list[Mismatch] = []
+        self._types: Mapping[str, WitType] = {}
         self.agreed: dict[str, InterfaceType] = {}
         """The exported interfaces as the component was built for them, once they were compared."""
 
@@ -238,6 +202,7 @@ class Comparison:
         return self._found
 
     def _import(self, instance: InstanceShape, known: InterfaceType, offered: frozenset[str]) -> None:
+        self._types = known.types
         for resource, kind in instance.resources.items():
             # An interface that uses another's resource shows it again; the first one to show it defines it.
             if self.resource_name(kind) is not None:
@@ -270,6 +235,7 @@ class Comparison:
             else:
                 known = as_built(self._contract.interface(interface), instance.functions)
                 self.agreed[interface] = known
+                self._types = known.types
                 for name, expected in known.functions.items():
                     function = instance.functions.get(name)
                     if function is None:
@@ -322,13 +288,13 @@ class Comparison:
             case TupleType(elements), wasm.TupleType():
                 return self._tuple(actual, elements)
             case RecordType(fields), wasm.RecordType():
-                return self._named("field", actual.fields, fields)
+                return self._named(self._called("record", expected), "field", actual.fields, fields)
             case VariantType(cases), wasm.VariantType():
-                return self._named("case", actual.cases, cases)
+                return self._named(self._called("variant", expected), "case", actual.cases, cases)
             case EnumType(cases), wasm.EnumType():
-                return _names("case", actual.names, cases)
+                return _names(self._called("enum", expected), "case", actual.names, cases)
             case FlagsType(labels), wasm.FlagsType():
-                return _names("label", actual.names, labels)
+                return _names(self._called("flags", expected), "label", actual.names, labels)
             case ResultType(ok, err), wasm.ResultType():
                 return self._payload("ok", actual.ok, ok) or self._payload("err", actual.err, err)
             case OwnType(resource), wasm.OwnType(kind):
@@ -347,13 +313,20 @@ class Comparison:
                 return f"element {index}: {difference}"
         return None
 
+    def _called(self, word: str, kind: WitType) -> str:
+        """How a person finds a type: by the name the interface gives it, where it has one."""
+        return next((f"the {word} {name}" for name, known in self._types.items() if known == kind), "it")
+
     def _named(
         self,
+        subject: str,
         word: str,
         actual: list[tuple[str, wasm.ValType | None]] | list[tuple[str, wasm.ValType]],
         expected: tuple[tuple[str, WitType | None], ...] | tuple[tuple[str, WitType], ...],
     ) -> str | None:
-        if difference := _names(word, [name for name, _ in actual], tuple(name for name, _ in expected)):
+        if difference := _names(
+            subject, word, [name for name, _ in actual], tuple(name for name, _ in expected)
+        ):
             return difference
         for (name, kind), (_, wanted) in zip(actual, expected, strict=True):
             if difference := self._payload(f"{word} {name}", kind, wanted):
@@ -386,13 +359,17 @@ def _within(place: str, difference: str | None) -> str | None:
     return None if difference is None else f"{place}: {difference}"
 
 
-def _names(word: str, actual: list[str], expected: tuple[str, ...]) -> str | None:
+def _names(subject: str, word: str, actual: list[str], expected: tuple[str, ...]) -> str | None:
     if tuple(actual) == expected:
         return None
     missing = [name for name in expected if name not in actual]
     further = [name for name in actual if name not in expected]
     if missing:
-        return f"it lacks the {word} {missing[0]}"
+        return f"{subject} lacks the {word} {_first(missing)}"
     if further:
-        return f"it has the further {word} {further[0]}"
-    return f"its {word}s are in another order"
+        return f"{subject} has the further {word} {_first(further)}"
+    return f"the {word}s of {subject} are in another order"
+
+
+def _first(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from zeroclaw_daemon.cli.remedies import Advice, Place, advise
-from zeroclaw_host.errors import PluginError, ZeroclawError
+from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.visible import json_text, visible, visible_lines
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ def error_lines(error: ZeroclawError, place: Place | None) -> list[str]:
         if _OF_THE_SYSTEM.sub("", cause).lower() not in said:
             lines.append(_indented("  because: ", cause))
             said += f"\n{cause.lower()}"
-    if isinstance(error, PluginError):
-        lines += evidence_lines(error, "  ")
+    lines += evidence_lines(error, "  ")
     advice = _advice(error, place)
     if advice is not None:
         lines.append(f"  to do: {visible(advice.words)}")
@@ -82,8 +81,8 @@ def error_lines(error: ZeroclawError, place: Place | None) -> list[str]:
     return lines
 
 
-def evidence_lines(error: PluginError, indent: str) -> list[str]:
-    """A guest's own words about its end, each text under its label."""
+def evidence_lines(error: ZeroclawError, indent: str) -> list[str]:
+    """What an error shows besides its message, each text under its label."""
     return [
         line
         for label, text in error.evidence()

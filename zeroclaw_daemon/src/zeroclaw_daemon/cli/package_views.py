@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zeroclaw_daemon.cli.output import error_json, evidence_lines, say, table, warn
 from zeroclaw_daemon.cli.remedies import Place, advise
-from zeroclaw_host.errors import PluginError, Remedy, RemedyAction
+from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.visible import visible, visible_lines
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def say_verdict(verdict: LoadVerdict, place: Place) -> None:
     say("  loads         no")
     for cause in verdict.causes:
         say("    because: " + visible_lines(cause).replace("\n", "\n             "))
-    for line in evidence_lines(verdict.error, "    ") if isinstance(verdict.error, PluginError) else ():
+    for line in evidence_lines(verdict.error, "    ") if verdict.error is not None else ():
         say(line)
     advice = advise(_remedy_of(verdict), place)
     say(f"    to do: {visible(advice.words)}")
