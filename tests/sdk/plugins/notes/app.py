@@ -108,7 +108,9 @@ class Notes(Memory):
 
     def store_procedural(self, messages: tuple[ProceduralMessage, ...], session_id: str | None) -> None:
         for each in messages:
-            self.store_entry(each.name or each.role, each.content, MemoryCategory.custom("learnt"), session_id)
+            self.store_entry(
+                each.name or each.role, each.content, MemoryCategory.custom("learnt"), session_id
+            )
 
     def export_entries(self, filter: ExportFilter) -> list[MemoryEntry]:
         log.info(f"{filter}")

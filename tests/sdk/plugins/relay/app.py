@@ -64,17 +64,29 @@ class Relay(Channel):
             case "forget":
                 state.delete("kept", state.get("kept").revision)
             case "state":
-                state.put(detail, b"x" * (2**16 + 1) if detail == "large" else b"x", 7 if detail == "late" else None)
+                state.put(
+                    detail, b"x" * (2**16 + 1) if detail == "large" else b"x", 7 if detail == "late" else None
+                )
             case "revision":
                 state.put("kept", b"", int(detail))
             case "attached":
                 found = message.attachments[0]
-                answer = InboundMessage("1", "a", "a", sha256(found.data).hexdigest(), 0, attachments=message.attachments)
-                self.answers.append(answer if detail == "back" else self.text(f"{len(found.data)} {answer.content}"))
+                answer = InboundMessage(
+                    "1", "a", "a", sha256(found.data).hexdigest(), 0, attachments=message.attachments
+                )
+                self.answers.append(
+                    answer if detail == "back" else self.text(f"{len(found.data)} {answer.content}")
+                )
             case "make":
-                self.answers.append(InboundMessage("1", "a", "a", "", 0, attachments=(MediaAttachment("f", b"x" * int(detail)),)))
+                self.answers.append(
+                    InboundMessage(
+                        "1", "a", "a", "", 0, attachments=(MediaAttachment("f", b"x" * int(detail)),)
+                    )
+                )
             case "wrong":
-                self.answers.append({"number": 7, "text": self.text(7), "time": InboundMessage("1", "a", "a", "", -1)}[detail])
+                self.answers.append(
+                    {"number": 7, "text": self.text(7), "time": InboundMessage("1", "a", "a", "", -1)}[detail]
+                )
             case "refuse":
                 raise CallError("not today")
             case "raise":
@@ -87,7 +99,11 @@ class Relay(Channel):
                 while True:
                     pass
             case "late":
-                self.answers.append({"refuse": CallError("empty"), "raise": LookupError("lost"), "exit": SystemExit(3)}[detail])
+                self.answers.append(
+                    {"refuse": CallError("empty"), "raise": LookupError("lost"), "exit": SystemExit(3)}[
+                        detail
+                    ]
+                )
             case _:
                 log.info(message.content, action=log.Action.SEND)
 
