@@ -118,7 +118,7 @@ def line_of(code: str) -> int:
     return next(number for number, line in enumerate(lines, 1) if code in line)
 
 
-@pytest.mark.req("PLG-030")
+@pytest.mark.req("PLG-030", "PLG-027")
 def test_a_tool_shows_what_it_said_about_itself(load):
     tool = load()
     assert isinstance(tool, Tool)
