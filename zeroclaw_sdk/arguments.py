@@ -7,7 +7,6 @@ Objects become dataclasses, texts become enum cases or categories of a memory. B
 from __future__ import annotations
 
 import base64
-import binascii
 import dataclasses
 import enum
 import inspect
@@ -115,18 +114,18 @@ def _case(kind: type[enum.Enum], value: object, where: str) -> enum.Enum:
 
 
 def _bytes(value: object, where: str) -> bytes:
-    match value:
-        case str():
-            return value.encode()
-        case {"base64": str() as text}:
-            try:
+    try:
+        match value:
+            case str():
+                return value.encode()
+            case {"base64": str() as text}:
                 return base64.b64decode(text, validate=True)
-            except binascii.Error as error:
-                raise UsageError(f"{where}: {error}", remedy=run_help()) from error
-        case {"file": str() as path}:
-            return read_file(Path(path))
-        case _:
-            raise _wrong(where, 'a text, {"base64": "..."} or {"file": "..."}')
+            case {"file": str() as path}:
+                return read_file(Path(path))
+            case _:
+                raise _wrong(where, 'a text, {"base64": "..."} or {"file": "..."}')
+    except ValueError as error:  # half a character, letters that are not base64's, a path with a null
+        raise UsageError(f"{where}: {error}", remedy=run_help()) from error
 
 
 def _list(value: object, where: str) -> list[object]:

@@ -60,6 +60,21 @@ def test_two_capabilities_are_one_world():
     assert set(names) == {"zeroclaw:plugin/plugin-info", "zeroclaw:plugin/tool", "zeroclaw:plugin/channel"}
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "shared"),
+    [
+        ((Capability.TOOL, Capability.CHANNEL), BASE),
+        ((Capability.CHANNEL, Capability.TOOL), BASE),
+        ((Capability.TOOL, Capability.MEMORY), {"zeroclaw:plugin/logging"}),
+        ((Capability.CHANNEL,), BASE | {"zeroclaw:plugin/config", "zeroclaw:plugin/inbound"}),
+    ],
+)
+def test_a_component_that_is_loaded_as_two_things_imports_what_both_may(
+    capabilities: tuple[Capability, ...], shared: set[str]
+):
+    assert imports(capabilities=capabilities) == shared
+
+
 @pytest.mark.parametrize("capabilities", [[], [Capability.SKILL], [Capability.OBSERVER]])
 def test_what_is_no_code_has_no_world(capabilities: list[Capability]):
     with pytest.raises(ProjectInvalid):
