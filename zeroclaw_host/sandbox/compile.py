@@ -227,6 +227,7 @@ def _wait(child: subprocess.Popen[bytes], seconds: float, progress: Progress | N
         os.close(descriptor)
     raise CompileLimit(
         f"compiling the component took longer than {seconds:g} s",
+        remedy=Remedy(RemedyAction.RAISE_COMPILE_LIMIT, {"limit": "seconds"}),
         details={"limit": "seconds", "maximum": seconds},
     )
 
@@ -293,6 +294,7 @@ def _too_much_memory(stage: Stage, bounds: CompileLimits) -> CompileLimit:
         )
     return CompileLimit(
         f"compiling the component took more than {bounds.memory_bytes // 1024**2} MiB of memory",
+        remedy=Remedy(RemedyAction.RAISE_COMPILE_LIMIT, {"limit": "memory_bytes"}),
         details={"limit": "memory_bytes", "maximum": bounds.memory_bytes},
     )
 

@@ -177,10 +177,9 @@ def _bound(order: Order) -> None:
 
 
 def _give_way() -> None:
-    """Let everything else have the processor and the disk first, as far as the system lets us."""
+    """Let everything else have the processor and the disk first. A little is left for us even where that never ends, so
+    this is no idle class."""
     os.nice(_LOWEST_PRIORITY)
-    with suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     with suppress(OSError):
         # A new session is scheduled as one group, and among groups it is the group's priority that counts.
         Path("/proc/self/autogroup").write_text(str(_LOWEST_PRIORITY), encoding="ascii")

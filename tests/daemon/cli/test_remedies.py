@@ -47,6 +47,10 @@ EXAMPLES: dict[RemedyAction, tuple[dict[str, str], list[str] | None]] = {
     RemedyAction.EDIT_FILE: ({"path": "/c.toml", "line": "3", "column": "4"}, None),
     RemedyAction.INSTALL_EXTRA: ({"extra": "sdk"}, ["pip", "install", "zeroclaw-host[sdk]"]),
     RemedyAction.RAISE_LIMIT: ({"limit": "call_fuel"}, ["config", "set", "plugins.limits.call_fuel"]),
+    RemedyAction.RAISE_COMPILE_LIMIT: (
+        {"limit": "seconds"},
+        ["config", "set", "plugins.compile.timeout_secs"],
+    ),
     RemedyAction.RESTRICT_FILE: ({"path": "/a b"}, ["chmod", "600", "/a b"]),
     RemedyAction.SHORTEN_PATH: ({"variable": "ZEROCLAW_SOCKET"}, None),
     RemedyAction.RUN_HELP: ({"command": "config set"}, ["config", "set", "--help"]),

@@ -85,6 +85,18 @@ def _raise_limit(arguments: Arguments, place: Place) -> Advice:
     )
 
 
+_COMPILE_SETTINGS: Final = {"memory_bytes": "memory_mb", "seconds": "timeout_secs"}
+
+
+def _raise_compile_limit(arguments: Arguments, place: Place) -> Advice:
+    limit = arguments.get("limit", "")
+    path = f"plugins.compile.{_COMPILE_SETTINGS.get(limit, limit)}"
+    return Advice(
+        f"If compiling a plugin may take more, raise {visible(path)}; the command asks for the value.",
+        place.command("config set", path),
+    )
+
+
 def _add_trusted_key(arguments: Arguments, place: Place) -> Advice:
     path = "plugins.security.trusted_publisher_keys"
     return Advice(
@@ -246,6 +258,7 @@ _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] =
     RemedyAction.EDIT_FILE: _edit_file,
     RemedyAction.INSTALL_EXTRA: _install_extra,
     RemedyAction.RAISE_LIMIT: _raise_limit,
+    RemedyAction.RAISE_COMPILE_LIMIT: _raise_compile_limit,
     RemedyAction.RESTRICT_FILE: _restrict_file,
     RemedyAction.SHORTEN_PATH: _shorten_path,
     RemedyAction.RUN_HELP: _run_help,
