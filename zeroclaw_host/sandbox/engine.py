@@ -14,7 +14,6 @@ import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -104,6 +103,8 @@ class Engines:
 
 def fingerprint() -> str:
     """A digest of everything a compiled artifact depends on besides the component: release, settings, processor."""
+    from importlib.metadata import version  # slow to import, and the compiling child needs none of it
+
     facts = {
         "wasmtime": version("wasmtime"),
         "settings": [dict(SETTINGS), dict(CONCURRENT)],
