@@ -6,13 +6,14 @@ import os
 import platform
 import sys
 
-from benchmarks import boundary, calls, concurrency, daemon, loading, warm
+from benchmarks import boundary, calls, concurrency, daemon, loading, tiers, warm
 
 MEASUREMENTS = {
     "calls": calls.measure,
     "warm": warm.measure,
     "boundary": boundary.measure,
     "concurrency": concurrency.measure,
+    "tiers": tiers.measure,
     "loading": loading.measure,
     "daemon": daemon.measure,
 }
