@@ -451,6 +451,28 @@ def test_concurrent_calls_each_get_their_own_answer(load):
         assert list(pool.map(call, range(40))) == list(range(40))
 
 
+@pytest.mark.slow
+@pytest.mark.req("PAINS-7")
+def test_thousands_of_fresh_python_guests_leave_memory_descriptors_and_threads_as_they_were(load):
+    tool = load()
+
+    def counted() -> tuple[int, int]:
+        return len(list(Path("/proc/self/fd").iterdir())), len(list(Path("/proc/self/task").iterdir()))
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+
+    def call(times: int) -> None:
+        for _ in range(times):
+            told(tool, "echo")
+
+    call(200)
+    pages, before = resident(), counted()
+    call(3000)
+    assert resident() < 1.05 * pages
+    assert counted() == before
+
+
 # --- async --------------------------------------------------------------------------------------------------------------
 
 

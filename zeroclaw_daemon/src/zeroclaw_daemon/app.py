@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
@@ -39,6 +40,11 @@ from zeroclaw_daemon.terminal import Terminal, TerminalHandler
 from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.services.bundle import InstanceServices
 
+SWITCH_SECONDS: Final = 0.0005
+"""How long a thread of the daemon may keep the interpreter from another that waits for it. Guests run on threads and need
+it at each host call; with Python's own 5 ms, one busy thread makes a short call several times as long.
+"""
+
 NOBODY: Final = -1
 """A user number that no process has."""
 
@@ -52,6 +58,7 @@ def run(paths: Paths, env: Mapping[str, str]) -> None:
 
     :raises ZeroclawError: it cannot start: a configuration that cannot be used, an endpoint that cannot be had.
     """
+    sys.setswitchinterval(SWITCH_SECONDS)
     with Daemon(paths, env) as daemon, unwrapped():
         anyio.run(daemon.serve)
 
