@@ -19,7 +19,7 @@ from wasmtime.component import Func, LinkerInstance
 from zeroclaw_host.contract import FunctionType
 from zeroclaw_host.sandbox import raw, stock
 from zeroclaw_host.sandbox.codec import ExportCodec, ImportCodec, taken
-from zeroclaw_host.sandbox.frame import CallFrame
+from zeroclaw_host.sandbox.frame import CONVERTING, CallFrame, current_frame
 from zeroclaw_host.sandbox.gate import HOST_FAILURE, Gated
 from zeroclaw_host.sandbox.resources import ResourceTable
 from zeroclaw_host.sandbox.selftest import codec_works, right_release
@@ -110,6 +110,9 @@ class StockConversion:
         def call(export: Func, store: Store, table: ResourceTable, values: tuple[object, ...]) -> object:
             args = [param(table, store, value) for param, value in zip(params, values, strict=True)]
             found = export(store, *args)
+            current_frame().remaining(
+                CONVERTING
+            )  # the library reads lists to their end, however long that takes
             return None if result is None else taken(result, table, store, found)
 
         return call

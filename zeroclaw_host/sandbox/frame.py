@@ -29,6 +29,10 @@ MAX_CAPTURED_BYTES: Final = 64 * 1024
 """Kept bytes of each output stream of one frame; the size of one log record, into which they go."""
 
 
+CONVERTING: Final = "a long list of the plugin's to be read"
+"""What a call does that reads many values of a guest, as the error of a deadline names it."""
+
+
 class CallCancelled(PluginError):
     """The caller gave the call up."""
 

@@ -25,12 +25,17 @@ from zeroclaw_host.contract import (
     WitType,
 )
 from zeroclaw_host.sandbox import raw
+from zeroclaw_host.sandbox.frame import CONVERTING, current_frame
 from zeroclaw_host.sandbox.limits import MAX_TEXT_BYTES, text_too_long
 from zeroclaw_host.sandbox.resources import ResourceTable
 from zeroclaw_host.sandbox.values import Err, Ok, Some, ValueMismatch
 
 Lift = Callable[[ResourceTable, raw.Pointer, raw.Pointer], object]
 """``(table, store, value structure) -> Python value``."""
+
+_BREATH: Final = 256
+"""Elements of a list between two looks at the clock. A guest can hand over records by the hundred thousand, and reading
+them takes seconds that no epoch interrupts (PLG-018)."""
 
 _LIST: Final = raw.kind("LIST")
 _U8: Final = raw.kind("U8")
@@ -120,8 +125,16 @@ def _lift_bytes(_table: ResourceTable, _store: raw.Pointer, value: raw.Pointer) 
 def _lift_list(element: Lift) -> Lift:
     def lift(table: ResourceTable, store: raw.Pointer, value: raw.Pointer) -> object:
         items = _expect(value, _LIST).list
-        data = items.data
-        return [element(table, store, data[index]) for index in range(items.size)]
+        data, size = items.data, items.size
+        if size <= _BREATH:
+            return [element(table, store, data[index]) for index in range(size)]
+        frame, found = current_frame(), list[object]()
+        for start in range(0, size, _BREATH):
+            frame.remaining(CONVERTING)
+            found += [
+                element(table, store, data[index]) for index in range(start, min(size, start + _BREATH))
+            ]
+        return found
 
     return lift
 
