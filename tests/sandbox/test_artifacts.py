@@ -187,6 +187,27 @@ def test_the_end_of_a_long_use_is_noted_too(store):
     assert path.stat().st_mtime > time.time() - 60
 
 
+def test_a_turn_waits_for_another_ones_and_leaves_no_file(store):
+    told: list[float] = []
+    with store.turn(NAME, seconds=10):
+        with store.turn(OTHER, seconds=0), store.turn(SAME_SOURCE, seconds=0):
+            pass  # others are not concerned
+        with store.turn(NAME, seconds=0.1, waiting=told.append):
+            assert told, "it waited, and then went on"
+    assert [path.name for path in store.directory.iterdir()] == ["key"]
+
+
+def test_who_gives_up_waiting_for_a_turn_is_let_go(store):
+    class GivenUp(Exception):
+        pass
+
+    def give_up(_: float) -> None:
+        raise GivenUp
+
+    with store.turn(NAME, seconds=10), pytest.raises(GivenUp), store.turn(NAME, seconds=10, waiting=give_up):
+        pass
+
+
 def test_adding_an_artifact_makes_room_and_keeps_the_new_one(tmp_path):
     store = ArtifactStore(tmp_path / "cache", HERE, maximum_bytes=100)
     old = put(store, OTHER, b"x" * 60)

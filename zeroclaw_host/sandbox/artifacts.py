@@ -145,16 +145,14 @@ class ArtifactStore:
         path = self.shelf.lock_path(name)
         with storage_errors(self.directory):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        held = False
         try:
-            started = time.monotonic()
-            while (
-                lock(descriptor, fcntl.LOCK_EX) is False and (spent := time.monotonic() - started) < seconds
-            ):
-                if waiting is not None:
-                    waiting(spent)
-                time.sleep(_LOCK_SECONDS)
+            held = _wait_for_lock(descriptor, seconds, waiting)
             yield
         finally:
+            if held:  # whoever waits has the file open, and finds the artifact when its turn comes
+                with suppress(OSError):
+                    path.unlink()
             os.close(descriptor)
 
     def discard(self, name: ArtifactName) -> None:
@@ -217,6 +215,19 @@ class ArtifactStore:
         keyed.update(f"{name.kind}\0{name.digest}\0{self._fingerprint}\0".encode())
         keyed.update(artifact)
         return keyed.digest()
+
+
+def _wait_for_lock(descriptor: int, seconds: float, waiting: Waiting | None) -> bool:
+    """Whether the lock was free in time. A file system without locks keeps nobody waiting."""
+    started = time.monotonic()
+    while (locked := lock(descriptor, fcntl.LOCK_EX)) is False:
+        spent = time.monotonic() - started
+        if spent >= seconds:
+            return False
+        if waiting is not None:
+            waiting(spent)
+        time.sleep(_LOCK_SECONDS)
+    return locked is True
 
 
 def _end_lease(descriptor: int) -> None:
