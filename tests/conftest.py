@@ -6,10 +6,14 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import kept
 import pytest
 from hypothesis import settings
+
+from zeroclaw_host.errors import StorageError
 
 REQUIREMENTS = Path(__file__).resolve().parents[1] / "docs" / "requirements"
 # A slow machine is no failure. A change is judged by the same examples each time; a developer's runs look for new ones.
@@ -54,6 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         proven = sum(number in proofs for number in known)
         print(f"{proven} of {len(known)} requirements are named by a test")
         items.clear()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        with suppress(OSError, StorageError):  # another run may be at work there
+            kept.tidy(REQUIREMENTS.parents[1] / ".cache")
 
 
 @pytest.fixture(scope="session")
