@@ -82,8 +82,8 @@ class PluginImprovement:
                 action="plugin_not_improved", category="plugin", outcome="failure",
                 plugin=package.name, code=error.code, causes=list(error.causes()), remedy=error.remedy,
             )  # fmt: skip
-            if isinstance(error, StorageError):
-                return False  # it may have passed when plugins are loaded again
+            if isinstance(error, StorageError) or error.details.get("limit") == "seconds":
+                return False  # a full disk or a busy machine, which may have passed when plugins are loaded again
             self._given_up.add(package.component_sha256)
             return True
         record(
