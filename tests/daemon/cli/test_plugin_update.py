@@ -1,0 +1,353 @@
+"""``zeroclaw plugin update``, ``fsck`` and ``log``, and what the other commands say of interrupted ones."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shlex
+import shutil
+import subprocess
+import tomllib
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from zeroclaw_host.installation.transaction import EntryName, TransactionKind
+from zeroclaw_host.instance import InstanceIdentity
+
+KEY = InstanceIdentity.default_tool("wat-echo").key
+HTTP = 'permissions = ["http_client"]\n'
+
+pytestmark = pytest.mark.usefixtures("compile_cache")
+
+NewVersion = Callable[..., Path]
+
+
+@pytest.fixture
+def new_version(home, package) -> NewVersion:
+    """The source directory of another version of the package."""
+
+    def write(version: str = "0.2.0", more: str = "") -> Path:
+        made = package("wat-echo", version=version, more=more)
+        return made.rename(home.path / f"new-{len(list(home.path.iterdir()))}")
+
+    return write
+
+
+@pytest.fixture
+def registry(home) -> Callable[..., Path]:
+    """A registry of archives of package directories."""
+
+    def write(*sources: Path) -> Path:
+        root = home.path / "registry"
+        root.mkdir(exist_ok=True)
+        entries: list[dict[str, str]] = []
+        for number, source in enumerate(sources):
+            facts = tomllib.loads((source / "manifest.toml").read_text())
+            file = io.BytesIO()
+            with zipfile.ZipFile(file, "w") as archive:
+                for path in source.iterdir():
+                    archive.write(path, path.name)
+            (root / f"{number}.zip").write_bytes(file.getvalue())
+            entries.append(
+                {
+                    "name": facts["name"],
+                    "version": facts["version"],
+                    "url": f"{number}.zip",
+                    "sha256": hashlib.sha256(file.getvalue()).hexdigest(),
+                }
+            )
+        (root / "registry.json").write_text(json.dumps({"plugins": entries}))
+        return root
+
+    return write
+
+
+@pytest.fixture
+def installed(zeroclaw, package) -> None:
+    """wat-echo 1.0.0."""
+    source = package()
+    outcome = zeroclaw("plugin", "install", str(source))
+    assert outcome.status == 0, outcome.err
+    shutil.rmtree(source)
+
+
+def state(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def paste(home, outcome) -> subprocess.CompletedProcess[str]:
+    """Run the command that a refusal printed in a shell, as a person would."""
+    command = outcome.err.partition("run: ")[2].splitlines()[0]
+    return subprocess.run(
+        ["sh", "-c", command], env=home.environment(), cwd="/", capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.req("PLG-318", "PLG-195", "PLG-196", "PLG-372")
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("source", ["from", "registry"])
+def test_the_refusal_of_added_authority_lists_it_changes_nothing_and_prints_the_command_that_accepts_it(
+    home, zeroclaw, new_version, registry, source: str
+) -> None:
+    new = new_version("0.2.0", HTTP)
+    option = f"--{source}"
+    place = str(new) if source == "from" else str(registry(new))
+    before = state(home.plugins)
+    outcome = zeroclaw("plugin", "update", "wat-echo", option, place)
+    given = place if source == "from" else f"file://{place}/registry.json"
+    assert outcome.status == 4
+    assert outcome.err.splitlines() == [
+        "'wat-echo' 0.2.0 requests authority the installed version does not have:",
+        "  + permission:http_client",
+        f"Nothing was changed. To accept it and update, run: zeroclaw --config-dir '{home.path}/.zeroclaw' plugin update "
+        f"'wat-echo@0.2.0' {option} '{given}' --allow-token 'permission:http_client'",
+    ]
+    assert state(home.plugins) == before
+    assert not home.config_file.exists()
+
+    pasted = paste(home, outcome)
+    assert pasted.returncode == 0, pasted.stderr
+    assert "replaced wat-echo 1.0.0 by the older version 0.2.0" in pasted.stdout
+    assert (home.plugins / "wat-echo" / "manifest.toml").read_bytes() == (new / "manifest.toml").read_bytes()
+    [row] = tomllib.loads(home.config_file.read_text())["plugins"]["entries"]
+    assert row == {"name": KEY, "egress_hosts": []}
+
+
+@pytest.mark.req("PLG-323")
+@pytest.mark.usefixtures("installed")
+def test_a_version_that_a_shell_would_run_is_one_literal_argument(home, zeroclaw, new_version) -> None:
+    version = f"2.0.0'; touch {home.path}/run; '"
+    new = new_version(version, HTTP)
+    outcome = zeroclaw("plugin", "update", "wat-echo", "--from", str(new))
+    assert outcome.status == 4
+    assert f"wat-echo@{version}" in shlex.split(outcome.err.partition("run: ")[2])
+    pasted = paste(home, outcome)
+    assert pasted.returncode == 0, pasted.stderr
+    assert not (home.path / "run").exists()
+    listed = zeroclaw("plugin", "list", "--json")
+    assert [each["version"] for each in listed.json["packages"]] == [version]
+
+
+@pytest.mark.req("PLG-296", "PLG-305", "PLG-324", "PLG-328")
+@pytest.mark.usefixtures("installed")
+def test_updating_from_the_registry_keeps_every_byte_of_the_configuration(
+    home, zeroclaw, new_version, registry
+) -> None:
+    place = str(registry(new_version("2.0.0")))
+    home.configure(f'# mine\n[[plugins.entries]]\nname = "{KEY}"\negress_hosts = ["a.example"]\n')
+    before = home.config_file.read_bytes()
+    outcome = zeroclaw("plugin", "update", "wat-echo", "--registry", place)
+    assert (outcome.status, outcome.out) == (0, "updated wat-echo 1.0.0 to 2.0.0\n"), outcome.err
+    assert home.config_file.read_bytes() == before
+    again = zeroclaw("plugin", "update", "wat-echo", "--registry", place, "--json")
+    assert again.status == 0
+    assert [(each["outcome"], each["installed"]) for each in again.json["results"]] == [
+        ("up_to_date", "2.0.0")
+    ]
+
+
+@pytest.mark.req("PLG-312", "PLG-330")
+@pytest.mark.usefixtures("installed")
+def test_all_has_a_result_for_each_and_the_status_tells_of_failures_alone(
+    home, zeroclaw, package, new_version, registry
+) -> None:
+    other = package("other")
+    zeroclaw("plugin", "install", str(other))
+    empty = str(registry())
+    outcome = zeroclaw("plugin", "update", "--all", "--registry", empty)
+    assert outcome.status == 0
+    assert outcome.out.splitlines() == [
+        "skipped other: the registry does not list it",
+        "skipped wat-echo: the registry does not list it",
+    ]
+    broken = new_version("3.0.0")
+    (broken / "echo.wasm").write_bytes(b"\0asm\x0d\0\x01\0")
+    newer = (
+        package("other", version="1.1.0") if not other.exists() else shutil.copytree(other, home.path / "o")
+    )
+    manifest = newer / "manifest.toml"
+    manifest.write_text(manifest.read_text().replace("1.0.0", "1.1.0"))
+    outcome = zeroclaw("plugin", "update", "--all", "--registry", str(registry(broken, newer)))
+    assert outcome.status == 3
+    assert "updated other 1.0.0 to 1.1.0" in outcome.out
+    assert "wat-echo was not updated; 1.0.0 stays" in outcome.err
+
+
+@pytest.mark.req("PLG-312", "PLG-321")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("x", "--all"),
+        ("--all", "--allow-token", "permission:http_client"),
+        ("x@1", "y@1", "--allow", "permission:http_client"),
+        ("x", "--allow-token", "permission:http_client"),
+        ("x@1", "--allow-token", "permission:fly"),
+        ("x@1", "--allow-token", "http_client"),
+        ("x@1", "--allow", "permission:http_client,"),
+        ("x@1", "--allow-token", "publisher:"),
+        ("x", "y", "--from", "."),
+        ("--all", "--from", "."),
+        ("x", "--from", ".", "--registry", "."),
+        ("x@",),
+        ("../x",),
+        ("x", "--no-verify"),
+    ],
+)
+def test_what_cannot_be_meant_is_wrong_usage(home, zeroclaw, arguments: tuple[str, ...]) -> None:
+    outcome = zeroclaw("plugin", "update", *arguments)
+    assert outcome.status == 2
+    assert not home.plugins.exists()
+
+
+@pytest.mark.req("PLG-319", "PLG-320")
+@pytest.mark.usefixtures("installed")
+def test_items_are_accepted_one_by_one_or_in_a_list_and_all_are_needed(home, zeroclaw, new_version) -> None:
+    new = new_version("2.0.0", 'permissions = ["http_client", "state_read"]\nprovides = "irc"\n')
+    command = ("plugin", "update", "wat-echo@2.0.0", "--from", str(new))
+    one = zeroclaw(*command, "--allow-token", "permission:http_client")
+    assert one.status == 4
+    assert "  + permission:state_read\n  + provides:irc" in one.err
+    both = zeroclaw(
+        *command, "--allow", "permission:http_client, provides:irc", "--allow-token", "permission:state_read"
+    )
+    assert both.status == 0, both.err
+    actions = [record["action"] for record in zeroclaw("plugin", "log", "--json").json["records"]]
+    assert actions == ["install", "refuse", "approve", "update"]
+
+
+@pytest.mark.req("PLG-301")
+def test_a_name_that_is_not_installed_is_status_5_and_points_to_install(home, zeroclaw, registry) -> None:
+    outcome = zeroclaw("plugin", "update", "wat-echo", "--registry", str(registry()))
+    assert outcome.status == 5
+    assert f"zeroclaw --config-dir '{home.path}/.zeroclaw' plugin install 'wat-echo'" in outcome.err
+
+
+def displace(home, name: str = "wat-echo") -> Path:
+    """As an update that was stopped between taking the old version out and putting the new one in."""
+    entry = home.plugins / str(EntryName.fresh(name, TransactionKind.REPLACING))
+    entry.mkdir()
+    (home.plugins / name).rename(entry / "package")
+    (entry / "lease").touch()
+    return entry
+
+
+@pytest.mark.req("PLG-336", "PLG-337")
+@pytest.mark.usefixtures("installed")
+def test_a_displaced_package_is_listed_as_such_and_the_printed_command_puts_it_back_offline(
+    home, zeroclaw
+) -> None:
+    before = state(home.plugins)
+    entry = displace(home)
+    listed = zeroclaw("plugin", "list")
+    assert listed.status == 0
+    assert f"wat-echo is not installed: an interrupted update left it moved aside, in {entry}" in listed.err
+    command = next(line.strip() for line in listed.err.splitlines() if line.startswith("    zeroclaw"))
+    as_json = zeroclaw("plugin", "list", "--json").json["displaced"]
+    assert [(each["name"], each["locations"], each["remedy"]["command"]) for each in as_json] == [
+        ("wat-echo", [str(entry)], command)
+    ]
+    pasted = zeroclaw(*shlex.split(command)[1:])
+    assert "put wat-echo back" in pasted.out
+    assert "no registry is named" in pasted.err
+    assert pasted.status == 2
+    assert state(home.plugins).items() >= before.items()
+    assert not entry.exists()
+
+
+@pytest.mark.req("PLG-343", "PLG-344")
+@pytest.mark.usefixtures("installed")
+def test_a_package_damaged_in_place_is_up_to_date_and_repaired_by_removing_and_installing(
+    home, zeroclaw, new_version, registry
+) -> None:
+    source = new_version("1.0.0")
+    place = str(registry(source))
+    (home.plugins / "wat-echo" / "echo.wasm").write_bytes(b"\0as")
+    assert "already up to date" in zeroclaw("plugin", "update", "wat-echo", "--registry", place).out
+    assert zeroclaw("plugin", "info", "wat-echo").status != 0
+    assert zeroclaw("plugin", "remove", "wat-echo").status == 0
+    assert zeroclaw("plugin", "install", "wat-echo", "--registry", place).status == 0
+    assert zeroclaw("plugin", "info", "wat-echo").status == 0
+
+
+def test_fsck_names_each_leftover_with_its_remedy_and_the_remedies_work(home, zeroclaw) -> None:
+    home.plugins.mkdir(parents=True)
+    staging = home.plugins / str(EntryName.fresh("half", TransactionKind.INSTALLING))
+    (staging / "package").mkdir(parents=True)
+    (staging / "lease").touch()
+    (home.plugins / "empty").mkdir()
+    (home.plugins / "notes.txt").write_text("mine")
+    (home.plugins / ".old.installing-4711").mkdir()
+    outcome = zeroclaw("plugin", "fsck", "--json")
+    assert outcome.status == 3
+    found = {each["kind"]: each for each in outcome.json["findings"]}
+    assert set(found) == {"abandoned_staging", "empty_directory", "foreign_file", "legacy_staging"}
+    assert all(each["remedy"]["command"] for each in found.values())
+    assert found["abandoned_staging"]["path"] == str(staging)
+    assert shlex.split(found["empty_directory"]["remedy"]["command"])[-3:] == ["plugin", "remove", "empty"]
+
+    repaired = zeroclaw(*shlex.split(found["abandoned_staging"]["remedy"]["command"])[1:])
+    assert "  repaired" in repaired.out
+    assert not staging.exists()
+    assert zeroclaw(*shlex.split(found["empty_directory"]["remedy"]["command"])[1:]).status == 0
+    for name in ("notes.txt", ".old.installing-4711"):
+        path = home.plugins / name
+        path.unlink() if path.is_file() else path.rmdir()
+    clean = zeroclaw("plugin", "fsck")
+    assert (clean.status, clean.out) == (0, f"{home.plugins} holds installed packages and nothing else\n")
+
+
+@pytest.mark.req("PLG-077", "PLG-095")
+def test_remove_says_what_it_cleared_what_it_left_and_why_it_refused(home, zeroclaw) -> None:
+    half = home.plugins / "half"
+    half.mkdir(parents=True)
+    (half / "manifest.toml").write_text("name = ")
+    (home.plugins / ".half.installing-4711").mkdir()
+    outcome = zeroclaw("plugin", "remove", "half")
+    assert outcome.status == 0
+    assert outcome.out == "removed half (what an install had left)\n"
+    assert f"{home.plugins}/.half.installing-4711 stays: an earlier version made it" in outcome.err
+    half.mkdir()
+    (half / "mine").touch()
+    refused = zeroclaw("plugin", "remove", "half")
+    assert refused.status == 4
+    assert f"{half} was not removed: it holds files and no manifest.toml" in refused.err
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_log_shows_what_was_done_and_verifies_that_nobody_changed_it(home, zeroclaw) -> None:
+    zeroclaw("plugin", "remove", "wat-echo")
+    zeroclaw("plugin", "install", "./nowhere")
+    rows = [line.split("\t") for line in zeroclaw("plugin", "log").out.splitlines()]
+    assert [(row[1], row[2], row[3]) for row in rows] == [
+        ("install", "wat-echo", "1.0.0"),
+        ("remove", "wat-echo", "1.0.0"),
+    ]
+    good = zeroclaw("plugin", "log", "--verify")
+    assert (good.status, good.out) == (0, "2 records, intact\n")
+    path = home.data / "logs" / "packages.jsonl"
+    path.write_text(path.read_text().replace('"wat-echo"', '"wet-echo"', 1))
+    bad = zeroclaw("plugin", "log", "--verify")
+    assert (bad.status, bad.out) == (3, "2 records, NOT intact\n")
+    assert "line 2 does not follow the line before it" in bad.err
+    as_json = zeroclaw("plugin", "log", "--verify", "--json")
+    assert (as_json.status, as_json.json["intact"], len(as_json.json["problems"])) == (3, False, 1)
+    shown = zeroclaw("plugin", "log", "--json")
+    assert (shown.status, len(shown.json["records"])) == (0, 2)
+
+
+@pytest.mark.usefixtures("installed")
+def test_text_of_a_publisher_in_an_update_cannot_drive_the_terminal(home, zeroclaw, new_version) -> None:
+    new = new_version("2.0.0", 'publisher_key = "\\u001b[31m\\u202e"\nsignature = "x"\n')
+    manifest = home.plugins / "wat-echo" / "manifest.toml"
+    manifest.write_text(manifest.read_text() + 'publisher_key = "aa"\n')
+    outcome = zeroclaw("plugin", "update", "wat-echo", "--from", str(new))
+    assert outcome.status == 4
+    assert "  + publisher:\\x1b[31m\\u202e" in outcome.err
+    assert "\x1b" not in outcome.err
+    assert "Nothing was changed." in outcome.err
+    assert "run: " not in outcome.err
