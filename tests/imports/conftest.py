@@ -188,7 +188,7 @@ def hostile_tool() -> Callable[[str, str, str], bytes]:
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[Sandbox]:
     """A sandbox whose compiled components outlive the run."""
-    with Sandbox(ROOT / ".cache" / "guests" / "compiled", threads=2) as found:
+    with Sandbox(ROOT / ".cache" / "compiled", threads=2) as found:
         yield found
 
 
