@@ -451,7 +451,7 @@ def test_a_webhook_request_that_ends_its_instance_leaves_the_channels_alone(load
 
 def test_a_webhook_request_that_is_no_text_is_refused(load):
     request = WebhookRequest(method="GET", query="a=\udcff")
-    with pytest.raises(UsageError, match="no text"):
+    with pytest.raises(UsageError, match="parse-webhook"):
         run(lambda: load(everything()).parse_webhook(request))
 
 
@@ -550,6 +550,42 @@ def test_a_closed_channel_is_unavailable(load):
     run(channel.aclose)
     with pytest.raises(PluginUnavailable):
         channel.send_sync(HELLO)
+    assert run(channel.health_check) is True, "nobody needs the guest for that"
+
+
+def test_a_closed_channel_parses_no_webhook_requests(load):
+    channel = load(hooked())
+    channel.close()
+    with pytest.raises(PluginUnavailable):
+        run(lambda: channel.parse_webhook(REQUEST))
+
+
+def test_webhook_requests_are_parsed_one_after_the_other(load, monkeypatch):
+    channel = load(hooked())
+    inside = most = 0
+    begin, close = PluginInstance.__init__, PluginInstance.close
+
+    def counted(self, *arguments, **named):
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        begin(self, *arguments, **named)
+
+    def left(self):
+        nonlocal inside
+        inside -= 1
+        close(self)
+
+    monkeypatch.setattr(PluginInstance, "__init__", counted)
+    monkeypatch.setattr(PluginInstance, "close", left)
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(channel.parse_webhook, REQUEST)
+
+    anyio.run(main)
+    assert (inside, most) == (0, 1)
 
 
 # --- from the host ------------------------------------------------------------------------------------------------------

@@ -69,6 +69,7 @@ def component() -> bytes:
             "memory.reindex": LOG + COUNTED,
             "memory.purge-session": half + COUNTED,
             "memory.purge-agent": "(i32.store8 (i32.const 16) (i32.const 1)) (i32.store (i32.const 24) (i32.const 64)) (i32.store (i32.const 28) (i32.const 4)) (i32.const 16)",
+            "memory.forget": LOG + "unreachable",
             "memory.health-check": LOG + SPIN + "(i32.const 1)",
             "memory.ensure-agent-uuid": TEXT_AT_16.format(at=64, size=5),
             "memory.recall": TEXT_AT_16.format(at=4096, size=MAX_TEXT_BYTES + 1),
@@ -324,6 +325,50 @@ def test_without_healing_every_later_call_fails_at_once_until_the_owner_starts_i
     assert store.rebuilds == 0
     store.start_sync()
     assert (count(store), store.rebuilds) == (1, 1)
+
+
+@pytest.mark.req("PLG-107", "PLG-111")
+def test_a_call_behind_one_that_fails_does_not_bring_the_instance_back(new_store, sink, queued):
+    store = new_store(healing=False)
+    forget(queued)
+    held = Held(sink)
+    first = Waiting(lambda: call(store, "forget", "x"))
+    waits(held.inside)
+    second = Waiting(lambda: call(store))
+    waits(queued)
+    waits(queued)
+    held.release.set()
+    with pytest.raises(GuestTrap):
+        first.join()
+    with pytest.raises(PluginUnavailable):
+        second.join()
+    assert store.rebuilds == 0
+
+
+@pytest.mark.req("PLG-111")
+def test_while_the_owner_still_rebuilds_a_call_does_not_wait_for_that(new_store, sink):
+    store = new_store(healing=False, start=lambda ask: ask("reindex"))
+    with pytest.raises(GuestTrap):
+        call(store, "get", "x")
+    held = Held(sink)
+    owner = Waiting(store.start_sync)
+    waits(held.inside)
+    with pytest.raises(PluginUnavailable):
+        Waiting(lambda: call(store)).join()
+    held.release.set()
+    owner.join()
+    assert (count(store), store.rebuilds) == (2, 1)
+
+
+@pytest.mark.req("PLG-111")
+def test_whoever_gets_past_the_line_does_not_bring_the_instance_back_either(new_store):
+    store = new_store(healing=False)
+    frame = store._frame(Phase.STANDARD, None)
+    with pytest.raises(GuestTrap):
+        call(store, "get", "x")
+    with pytest.raises(PluginUnavailable):
+        Waiting(lambda: store._serve(frame, "count", ())).join()
+    assert store.rebuilds == 0
 
 
 @pytest.mark.req("PLG-108")

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Self, cast
 
-from zeroclaw_host.errors import UsageError
 from zeroclaw_host.instance import InstanceScope
 from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.sandbox.compile import Progress
@@ -14,7 +13,6 @@ from zeroclaw_host.sandbox.frame import CallFrame, Phase
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.linker import LinkedComponent
 from zeroclaw_host.sandbox.sandbox import Sandbox
-from zeroclaw_host.sandbox.values import ValueMismatch
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.inbound import QueuedMessage
 from zeroclaw_host.services.logging import CallSite
@@ -29,7 +27,6 @@ from zeroclaw_host.worlds.channel_values import (
     webhook_outcome,
     webhook_request,
 )
-from zeroclaw_host.worlds.instance import PluginInstance
 from zeroclaw_host.worlds.kinds.channel import (
     ApprovalRequest,
     ApprovalResponse,
@@ -41,7 +38,7 @@ from zeroclaw_host.worlds.kinds.channel import (
 )
 from zeroclaw_host.worlds.loading import link_package
 from zeroclaw_host.worlds.metadata import Metadata
-from zeroclaw_host.worlds.warm import WarmStore
+from zeroclaw_host.worlds.warm import OneShotStore, WarmStore
 
 ENDPOINT: Final = "plugin"
 """The kind of endpoint of a channel that mirrors no built-in one: agents list it as ``plugin.<alias>``."""
@@ -68,24 +65,16 @@ class ChannelPlugin(Channel):
         endpoint: str = ENDPOINT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._sandbox = sandbox
-        self._linked = linked
         self._scope = scope
         self._services = services
-        self._limits = limits
         self._endpoint = Endpoint(endpoint, scope.identity.binding)
-        self._clock = clock
         self._metadata = Metadata(configure_and_read)
+        shared = (sandbox, linked, scope, services, limits)
         self._warm = WarmStore(
-            sandbox,
-            linked,
-            scope,
-            services,
-            limits,
-            interface=_INTERFACE,
-            start=self._metadata,
-            self_healing=True,
-            clock=clock,
+            *shared, interface=_INTERFACE, start=self._metadata, self_healing=True, clock=clock
+        )
+        self._webhooks = OneShotStore(
+            *shared, interface=_INTERFACE, start=configure, self_healing=True, clock=clock
         )
 
     @classmethod
@@ -113,7 +102,7 @@ class ChannelPlugin(Channel):
         """
         linked = link_package(sandbox, package, scope, progress=progress)
         channel = cls(sandbox, linked, scope, services, limits, endpoint=endpoint, clock=clock)
-        channel._frame(None).config()
+        CallFrame(scope=scope, services=services, limits=limits).config()
         try:
             channel._warm.start_sync()
         except BaseException:
@@ -143,10 +132,12 @@ class ChannelPlugin(Channel):
 
     def close(self) -> None:
         """End the running call, turn away those that wait, and drop the guest. Blocks until the guest has left."""
+        self._webhooks.close()
         self._warm.close()
 
     async def aclose(self) -> None:
         """See :meth:`Channel.aclose`."""
+        await self._webhooks.aclose()
         await self._warm.aclose()
 
     # --- messages -------------------------------------------------------------------------------------------------------
@@ -334,15 +325,17 @@ class ChannelPlugin(Channel):
     async def parse_webhook(
         self, request: WebhookRequest, *, call_site: CallSite | None = None
     ) -> WebhookOutcome:
-        """See :meth:`Channel.parse_webhook`. Each request gets an instance of its own, freshly configured: what anybody can
-        send must not touch the one that serves the channel, and need not wait for it.
+        """See :meth:`Channel.parse_webhook`. Each request gets an instance of its own, freshly configured, one after the other:
+        what anybody can send must neither touch nor hold up the instance that serves the channel, nor fill the host with more.
 
         :raises UsageError: the request holds what is no text.
         """
         if not self._claims("webhook-ingress"):
             return await super().parse_webhook(request, call_site=call_site)
-        frame = self._frame(call_site)
-        return await self._sandbox.threads.run_async(frame, lambda: self._parse(frame, request))
+        answer = await self._webhooks.call(
+            "parse-webhook", webhook_request(request), phase=Phase.CHANNEL_SERVICE, call_site=call_site
+        )
+        return webhook_outcome(answer, self._endpoint)
 
     # --- calling the guest ----------------------------------------------------------------------------------------------
 
@@ -363,27 +356,6 @@ class ChannelPlugin(Channel):
 
     def _received(self, value: object) -> InboundMessage | None:
         return None if value is None else inbound_message(value, self._endpoint)
-
-    def _frame(self, call_site: CallSite | None) -> CallFrame:
-        return CallFrame(
-            scope=self._scope,
-            services=self._services,
-            limits=self._limits,
-            phase=Phase.CHANNEL_SERVICE,
-            call_site=call_site,
-            clock=self._clock,
-        )
-
-    # --- on a guest thread ----------------------------------------------------------------------------------------------
-
-    def _parse(self, frame: CallFrame, request: WebhookRequest) -> WebhookOutcome:
-        with PluginInstance(self._sandbox, self._linked, frame, interface=_INTERFACE) as instance:
-            configure(instance.asker(frame))
-            try:
-                outcome = instance.call(frame, "parse-webhook", webhook_request(request))
-            except ValueMismatch as error:
-                raise UsageError("the webhook's request holds what is no text for a plugin") from error
-        return webhook_outcome(outcome, self._endpoint)
 
 
 def _bare(handle: str) -> str:

@@ -234,13 +234,13 @@ class WarmStore:
 
     def _serve(self, frame: CallFrame, function: str, arguments: tuple[object, ...]) -> object:
         with self._entered(frame):
+            if self._instance is None and not self._self_healing:
+                raise unavailable()
             instance = self._instance or self._build(frame)
             try:
                 return instance.call(frame, function, *arguments)
             except ValueMismatch as error:
-                raise UsageError(
-                    f"an argument of {function} is not what the contract says: {error}"
-                ) from error
+                raise _wrong_argument(function, error) from error
             except BaseException as error:
                 self._discard(instance, frame, error)
                 raise
@@ -259,15 +259,12 @@ class WarmStore:
             try:
                 yield
             except CallCancelled as error:
-                self._refuse_cancelled(error)
+                if self._closed:
+                    raise unavailable() from error
                 raise
             finally:
                 with self._state:
                     self._serving = None
-
-    def _refuse_cancelled(self, error: CallCancelled) -> None:
-        if self._closed:
-            raise unavailable() from error
 
     def _build(self, frame: CallFrame) -> PluginInstance:
         """A new instance, started and kept."""
@@ -288,21 +285,42 @@ class WarmStore:
         self._instance = None
         self._pace = self._pace.lost(frame.now())
         reason = error.code if isinstance(error, ZeroclawError) else type(error).__name__
-        self._services.log.emit(
-            LogRecord(
-                instance=self._scope.identity,
-                call_site=frame.call_site,
-                level="warn",
-                message=f"the plugin's instance was dropped ({reason}); rebuilds so far: {self.rebuilds}",
-                action="fail",
-                outcome="failure",
-                source="host",
-            )
+        record = LogRecord(
+            instance=self._scope.identity,
+            call_site=frame.call_site,
+            level="warn",
+            message=f"the plugin's instance was dropped ({reason}); rebuilds so far: {self.rebuilds}",
+            action="fail",
+            outcome="failure",
+            source="host",
         )
-        if instance is not None:
-            instance.close()
+        try:
+            self._services.log.emit(record)
+        finally:
+            if instance is not None:
+                instance.close()
+
+
+class OneShotStore(WarmStore):
+    """The same queue, deadlines and end before instances that serve one call each: what one call left behind, or did to its
+    instance, is nothing to the next. It needs no :meth:`start`."""
+
+    def _serve(self, frame: CallFrame, function: str, arguments: tuple[object, ...]) -> object:
+        with (
+            self._entered(frame),
+            PluginInstance(self._sandbox, self._linked, frame, interface=self._interface) as instance,
+        ):
+            self._start(instance.asker(frame))
+            try:
+                return instance.call(frame, function, *arguments)
+            except ValueMismatch as error:
+                raise _wrong_argument(function, error) from error
 
 
 def unavailable() -> PluginUnavailable:
     """The error of a call that finds no instance (PLG-111)."""
     return PluginUnavailable("plugin instance is unavailable")
+
+
+def _wrong_argument(function: str, error: ValueMismatch) -> UsageError:
+    return UsageError(f"an argument of {function} is not what the contract says: {error}")
