@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import select
 import signal
 import subprocess
@@ -428,6 +429,21 @@ def test_a_large_source_is_compiled_within_the_limits_of_its_size(stand_in):
             compile_component(content, artifact.fileno())
             artifact.seek(0)
             assert int(artifact.read()) == CompileLimits().of(len(content)).memory_bytes
+
+
+def test_the_largest_component_of_data_is_compiled_within_the_limits():
+    def leb(number: int) -> bytes:
+        return bytes((number >> shift) & 0x7F | (0x80 if shift < 28 else 0) for shift in (0, 7, 14, 21, 28))
+
+    def part(kind: int, body: bytes) -> bytes:
+        return bytes([kind]) + leb(len(body)) + body
+
+    data = random.Random(1).randbytes(MAX_COMPONENT_BYTES - 100)
+    memory = part(5, b"\x01\x00" + leb(len(data) // 65_536 + 1))
+    module = b"\0asm\x01\0\0\0" + memory + part(11, b"\x01\x00\x41\x00\x0b" + leb(len(data)) + data)
+    component = EMPTY + part(1, module)
+    assert MAX_COMPONENT_BYTES - 100 < len(component) <= MAX_COMPONENT_BYTES
+    assert compiled(component) > len(data)
 
 
 def test_a_machine_of_many_processors_takes_no_more_memory(monkeypatch):
