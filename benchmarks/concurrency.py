@@ -52,7 +52,7 @@ def _two_guests(tool: ToolPlugin) -> Measurement:
     with ThreadPoolExecutor(2) as threads:
 
         def at_once() -> None:
-            list(threads.map(lambda _: tool.execute_sync(LONG), range(2)))
+            list(threads.map(tool.execute_sync, [LONG, LONG]))
 
         def in_turn() -> None:
             for _ in range(2):

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks.harness import Measurement, Table, alternate
@@ -154,27 +155,26 @@ def _calls(shared_cache: Path) -> dict[str, float]:
         tools = {"plain": load_tool(plain, package), "shared": load_tool(shared, package)}
         assert shared.improvable(), "the sandbox with sharing serves the shared form"
         return alternate(
-            {name: lambda tool=tool: tool.execute_sync(ARGUMENTS) for name, tool in tools.items()},
+            {name: partial(tool.execute_sync, ARGUMENTS) for name, tool in tools.items()},
             rounds=ROUNDS,
         )
 
 
-def _table(plain: Form, shared: Form, once: int, calls: dict[str, float]) -> Table:
-    def mb(size: float) -> str:
-        return f"{size / 1e6:.1f} MB"
-
+def _table(plain: Form, shared: Form, once: int, calls: Mapping[str, float]) -> Table:
+    figures: list[tuple[str, float, float, Callable[[float], str]]] = [
+        ("compile", plain.compile_seconds, shared.compile_seconds, "{:.2f} s".format),
+        ("peak memory while compiling", plain.peak_kib * 1024, shared.peak_kib * 1024, _mb),
+        ("artifact", plain.artifact_bytes, shared.artifact_bytes, _mb),
+        ("resident memory after 20 calls", plain.resident_kib * 1024, shared.resident_kib * 1024, _mb),
+        ("fresh call of the first, median", calls["plain"], calls["shared"], "{:.2f} ms".format),
+    ]
     return Table(
         "the two forms of a further Python plugin",
         ("", "plain", "shared", "plain / shared"),
-        [
-            (name, show(left), show(right), f"{left / right:.2f}")
-            for name, left, right, show in (
-                ("compile", plain.compile_seconds, shared.compile_seconds, lambda value: f"{value:.2f} s"),
-                ("peak memory while compiling", plain.peak_kib * 1024, shared.peak_kib * 1024, mb),
-                ("artifact", plain.artifact_bytes, shared.artifact_bytes, mb),
-                ("resident memory after 20 calls", plain.resident_kib * 1024, shared.resident_kib * 1024, mb),
-                ("fresh call, median", calls["plain"], calls["shared"], lambda value: f"{value:.2f} ms"),
-            )
-        ],
-        notes=(f"the modules that all share: {mb(once)}, once",),
+        [(name, show(left), show(right), f"{left / right:.2f}") for name, left, right, show in figures],
+        notes=(f"the modules that all share: {_mb(once)}, once",),
     )
+
+
+def _mb(size: float) -> str:
+    return f"{size / 1e6:.1f} MB"
