@@ -31,6 +31,7 @@ from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.sandbox.values import Err, Ok
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.logging import CallSite, LogRecord, MemoryLogSink
+from zeroclaw_host.worlds.rebuild import RebuildPace
 from zeroclaw_host.worlds.surface import surface_of
 from zeroclaw_host.worlds.warm import REBUILD, TURN, WarmStore
 
@@ -408,6 +409,35 @@ def test_an_instance_that_its_world_refuses_is_dropped_and_the_next_call_tries_a
     assert (asked, store.rebuilds) == ([Ok(1)] * 3, 2)
 
 
+@pytest.mark.req("PLG-018")
+def test_the_start_of_an_instance_has_the_callers_deadline_as_a_whole(new_store, sink, clock):
+    def start(ask) -> None:
+        ask("reindex")
+        ask("health-check")
+
+    sink.hook = lambda: setattr(clock, "seconds", clock.seconds + 20)
+    store = new_store(start=start, started=False, limits=Limits(call_timeout_ms=30_000))
+    with pytest.raises(DeadlineExceeded):
+        store.start_sync()
+    assert not store.alive
+
+
+def test_cancelling_a_task_stops_the_start_of_an_instance(new_store, sink):
+    long = Limits(call_fuel=10**15, call_timeout_ms=24 * 3600 * 1000)
+    store = new_store(start=lambda ask: ask("health-check"), started=False, limits=long, clock=time.monotonic)
+    entered = threading.Semaphore(0)
+    sink.hook = entered.release
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(store.start)
+            await anyio.to_thread.run_sync(waits, entered)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(main)
+    assert not store.alive
+
+
 # --- the pace of rebuilds -----------------------------------------------------------------------------------------------
 
 
@@ -671,9 +701,10 @@ def test_closing_ends_the_running_call_and_turns_away_those_that_wait(new_store,
     store.close()
 
 
-def test_closing_ends_the_wait_for_a_rebuild(new_store, queued):
+def test_closing_ends_the_wait_for_a_rebuild_at_once(new_store, clock, queued):
     store = new_store()
     spend_free_rebuilds(store)
+    store._pace = RebuildPace((clock.seconds,), 60.0)
     waiting = Waiting(lambda: call(store))
     for _ in range(5):
         waits(queued)
