@@ -166,9 +166,7 @@ def test_all_has_a_result_for_each_and_the_status_tells_of_failures_alone(
     ]
     broken = new_version("3.0.0")
     (broken / "echo.wasm").write_bytes(b"\0asm\x0d\0\x01\0")
-    newer = (
-        package("other", version="1.1.0") if not other.exists() else shutil.copytree(other, home.path / "o")
-    )
+    newer = shutil.copytree(other, home.path / "newer")
     manifest = newer / "manifest.toml"
     manifest.write_text(manifest.read_text().replace("1.0.0", "1.1.0"))
     outcome = zeroclaw("plugin", "update", "--all", "--registry", str(registry(broken, newer)))
