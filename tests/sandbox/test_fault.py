@@ -461,10 +461,11 @@ def test_the_exception_a_python_guest_died_of_is_read_from_what_it_printed():
 @pytest.mark.parametrize(
     ("printed", "limit"),
     [
+        ("thread 'main' panicked at src/lib.rs:1:1:\nno such thing\nnote: more\n", False),
         ("memory allocation of 1048576 bytes failed\n", True),
         ("terminating due to uncaught exception of type std::bad_alloc: std::bad_alloc\n", True),
         ("fatal error: out of memory\n", True),
-        ("thread '<unnamed>' panicked at src/lib.rs:1:1:\n", False),
+        ("thread '<unnamed>' panicked at src/lib.rs:1:1:\n\n", False),
         ("", False),
     ],
 )
@@ -475,6 +476,8 @@ def test_a_runtime_that_gets_no_memory_is_told_from_one_that_aborts(printed, lim
     error = explain(WasmtimeError(trap), frame)
     assert isinstance(error, MemoryLimit) is limit
     assert error.details.get("limit") == ("max_memory_mb" if limit else None)
+    if "no such thing" in printed:
+        assert error.message == "the plugin panicked: no such thing"
 
 
 @pytest.mark.parametrize("text", ["", "no traceback", "Traceback (most recent call last):\n  File"])

@@ -26,10 +26,10 @@ _HERE = Path(__file__).parent
 _CACHE = _HERE.parents[1] / ".cache" / "test-guests"
 
 
-def _tool_world() -> str:
-    """The contract, its tool world without the transports that need a permission."""
+def _world(name: str = "tool-plugin") -> str:
+    """The contract, one world of it without the transports that need a permission."""
     text = (ungated_wit() / "plugin.wit").read_text(encoding="utf-8")
-    start = text.index("world tool-plugin")
+    start = text.index(f"world {name}")
     end = text.index("}", start)
     world = "".join(
         line
@@ -39,80 +39,105 @@ def _tool_world() -> str:
     return text[:start] + world + text[end:]
 
 
+Build = Callable[[Path], list[list[str]]]
+"""The commands that make ``built.wasm`` in a directory which holds a guest's source and ``wit/plugin.wit``."""
+
+
+def _built(source: str, wit: str, tool: str, work: Path, build: Build) -> bytes:
+    """A guest as a component, built once for its source, its world and its tool's version. One worker builds, others wait."""
+    text = (_HERE / "guest" / source).read_text(encoding="utf-8")
+    key = hashlib.sha256("\0".join((text, wit, tool)).encode()).hexdigest()
+    name = source.partition(".")[0]
+    kept = _CACHE / f"{name}-{key[:32]}.wasm"
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with (_CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            (work / "wit").mkdir()
+            (work / "wit" / "plugin.wit").write_text(wit, encoding="utf-8")
+            (work / source).write_text(text, encoding="utf-8")
+            for command in build(work):
+                done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+                if done.returncode and "npx" in command[0]:
+                    report = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+                    report(f"needs npm's package @bytecodealliance/jco: {done.stderr.strip()[-300:]}")
+                assert done.returncode == 0, done.stderr
+            beside = kept.with_suffix(f".{os.getpid()}")
+            shutil.copyfile(work / "built.wasm", beside)
+            beside.replace(kept)
+    return kept.read_bytes()
+
+
+def _beside_python(program: str) -> str:
+    return str(Path(sys.executable).with_name(program))
+
+
 @pytest.fixture(scope="session")
 def probe_component(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """``guest/probe.py`` as a component."""
-    source = (_HERE / "guest" / "probe.py").read_text(encoding="utf-8")
-    wit = _tool_world()
-    key = hashlib.sha256("\0".join((source, wit, version("componentize-py"))).encode()).hexdigest()
-    built = _CACHE / f"probe-{key[:32]}.wasm"
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    with (_CACHE / "probe.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker builds, the others wait
-        if not built.exists():
-            _build(tmp_path_factory.mktemp("probe"), source, wit, built)
-    return built.read_bytes()
+
+    def build(_work: Path) -> list[list[str]]:
+        words = ["-d", "wit", "-w", "tool-plugin", "componentize", "probe", "-o", "built.wasm"]
+        return [[_beside_python("componentize-py"), *words]]
+
+    return _built("probe.py", _world(), version("componentize-py"), tmp_path_factory.mktemp("probe"), build)
 
 
-def _build(work: Path, source: str, wit: str, built: Path) -> None:
-    (work / "wit").mkdir()
-    (work / "wit" / "plugin.wit").write_text(wit, encoding="utf-8")
-    (work / "probe.py").write_text(source, encoding="utf-8")
-    tool = Path(sys.executable).with_name("componentize-py")
-    command = [str(tool), "-d", "wit", "-w", "tool-plugin", "componentize", "probe", "-o", "probe.wasm"]
-    done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    beside = built.with_suffix(f".{os.getpid()}")
-    shutil.copyfile(work / "probe.wasm", beside)
-    beside.replace(built)
+@pytest.fixture(scope="session")
+def c_component(tmp_path_factory: pytest.TempPathFactory, system_program: Callable[[str], str]) -> bytes:
+    """``guest/trip.c`` as a component, by a compiler that knows nothing of components."""
+    clang = system_program("clang")
+    system_program("wasm-ld")
+
+    def build(_work: Path) -> list[list[str]]:
+        target = ["--target=wasm32", "-nostdlib", "-ffreestanding", "-Wl,--no-entry"]
+        wasm_tools = _beside_python("wasm-tools")
+        embed = ["component", "embed", "wit", "--world", "tool-plugin", "core.wasm", "-o", "embedded.wasm"]
+        return [
+            [clang, *target, "-O2", "-Wall", "-Werror", "-o", "core.wasm", "trip.c"],
+            [wasm_tools, *embed],
+            [wasm_tools, "component", "new", "embedded.wasm", "-o", "built.wasm"],
+        ]
+
+    return _built("trip.c", _world(), "clang", tmp_path_factory.mktemp("trip"), build)
 
 
 JCO = "1.35.0"
 
+JavaScript = Callable[[str, str], bytes]
+
 
 @pytest.fixture(scope="session")
-def javascript_component(
-    tmp_path_factory: pytest.TempPathFactory, system_program: Callable[[str], str]
-) -> bytes:
-    """``guest/shout.js`` as a component, built by another toolchain than the Python one."""
-    source = (_HERE / "guest" / "shout.js").read_text(encoding="utf-8")
-    wit = _tool_world()
-    key = hashlib.sha256("\0".join((source, wit, JCO)).encode()).hexdigest()
-    built = _CACHE / f"shout-{key[:32]}.wasm"
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    with (_CACHE / "shout.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not built.exists():
-            work = tmp_path_factory.mktemp("shout")
-            (work / "wit").mkdir()
-            (work / "wit" / "plugin.wit").write_text(wit, encoding="utf-8")
-            (work / "shout.js").write_text(source, encoding="utf-8")
-            npx = system_program("npx")
-            command = [npx, "--yes", f"@bytecodealliance/jco@{JCO}", "componentize", "shout.js"]
-            command += [
-                "--wit",
-                str(work / "wit"),
-                "-n",
-                "tool-plugin",
-                "--backend",
-                "quickjs",
-                "-o",
-                "shout.wasm",
-            ]
-            done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
-            if done.returncode:
-                report = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-                report(f"needs npm's package @bytecodealliance/jco: {done.stderr.strip()[-300:]}")
-            beside = built.with_suffix(f".{os.getpid()}")
-            shutil.copyfile(work / "shout.wasm", beside)
-            beside.replace(built)
-    return built.read_bytes()
+def javascript(tmp_path_factory: pytest.TempPathFactory, system_program: Callable[[str], str]) -> JavaScript:
+    """Builds a guest in JavaScript for a world of the contract."""
+
+    def make(source: str, world: str) -> bytes:
+        def build(work: Path) -> list[list[str]]:
+            words = ["--wit", str(work / "wit"), "-n", world, "--backend", "quickjs", "-o", "built.wasm"]
+            jco = [system_program("npx"), "--yes", f"@bytecodealliance/jco@{JCO}"]
+            return [[*jco, "componentize", source, *words]]
+
+        return _built(source, _world(world), JCO, tmp_path_factory.mktemp("javascript"), build)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def javascript_component(javascript: JavaScript) -> bytes:
+    """``guest/shout.js`` as a component."""
+    return javascript("shout.js", "tool-plugin")
+
+
+@pytest.fixture(scope="session")
+def javascript_channel(javascript: JavaScript) -> bytes:
+    """``guest/parrot.js`` as a component."""
+    return javascript("parrot.js", "channel-plugin")
 
 
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[Sandbox]:
     """A sandbox whose compiled components outlive the run."""
-    with Sandbox(_CACHE / "compiled", threads=4) as found:
+    with Sandbox(_CACHE.parent / "compiled", threads=4) as found:
         yield found
 
 

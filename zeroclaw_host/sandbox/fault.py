@@ -22,7 +22,7 @@ from zeroclaw_host.errors import (
     Remedy,
     RemedyAction,
 )
-from zeroclaw_host.sandbox.causes import backtrace, chain, sentences
+from zeroclaw_host.sandbox.causes import backtrace, chain, plain, sentences
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.gate import HOST_FAILURE
 from zeroclaw_host.sandbox.limits import MAX_LIST_ELEMENTS, MAX_MEMORIES, MAX_RANDOM_BYTES, MAX_TABLES
@@ -74,6 +74,9 @@ _PYTHON_EXCEPTION: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<messa
 
 _PANIC: Final = re.compile(r"^thread '[^']*' (\(\d+\) )?panicked at ", re.MULTILINE)
 """What the runtime of a Python component adds below the traceback when it gives up."""
+
+_PANIC_MESSAGE: Final = re.compile(_PANIC.pattern + r"[^\n]*\n(?P<message>[^\n]+)", re.MULTILINE)
+"""The same with what a guest in Rust has to say about it."""
 
 _NO_MEMORY: Final = re.compile(r"^(MemoryError\b|object type name: MemoryError$)", re.MULTILINE)
 """An interpreter without memory prints what it still can: the bare word, or a description of the object."""
@@ -153,7 +156,8 @@ def _explain_trap(trap: str, text: str, frame: CallFrame, stderr: str) -> Plugin
     word, sentence = _TRAPS.get(trap, (trap.replace(" ", "-"), "the plugin trapped"))
     details: dict[str, object] = {"trap": word, "backtrace": backtrace(text), "stderr": stderr}
     if raised is None:
-        sentence += f" ({word})"
+        panic = _PANIC_MESSAGE.search(stderr)
+        sentence = f"the plugin panicked: {plain(panic['message'])}" if panic else f"{sentence} ({word})"
     else:
         sentence = f"the plugin raised {raised.type}" + (f": {raised.message}" if raised.message else "")
         details |= {"exception": raised.type, "message": raised.message, "traceback": raised.traceback}

@@ -38,7 +38,11 @@ class Tool(exports.Tool):
         global CALLS
         CALLS += 1
         request = json.loads(args)
+        if request.get("do") == "half":
+            return ToolResult(False, "half", "on purpose")
         action = globals()["do_" + request.get("do", "echo")]
+        if action is do_trip:
+            return ToolResult(True, do_trip(request), None)
         return ToolResult(True, json.dumps(action(request)), None)
 
 
@@ -120,6 +124,54 @@ def do_state(request):
         "put": attempt(state.put, request["key"], request.get("value", "").encode(), expected),
         "delete": attempt(state.delete, request["key"], request.get("revision", 1)),
     }
+
+
+def do_trip(request):
+    """The same as ``trip.c`` and ``shout.js`` do, so that their answers can be compared."""
+    logging.log_record(
+        logging.LogLevel.ERROR,
+        logging.PluginEvent(
+            "execute",
+            logging.PluginAction.MEMORY_AUDIT,
+            logging.PluginOutcome.FAILURE,
+            2**53 - 1,
+            '{"n":1}',
+            "grüß ☃ 😀",
+        ),
+    )
+    data = bytes(range(256))
+
+    def tell(function, *arguments):
+        try:
+            found = function(*arguments)
+        except Err as error:
+            return error.value.name.lower().replace("_", "-")
+        if isinstance(found, state.StateEntry):
+            return f"{len(found.value)}:{sum(found.value)}:{found.revision}"
+        return found
+
+    first, put, conflict, entry = (
+        tell(state.get, "k"),
+        tell(state.put, "k", data, None),
+        tell(state.put, "k", data, None),
+        tell(state.get, "k"),
+    )
+    again = tell(state.put, "k", data, put)
+    deleted, last, bad = tell(state.delete, "k", again), tell(state.get, "k"), tell(state.get, "no key")
+    secret, missing = tell(secrets.get, "token"), tell(secrets.get, "missing")
+    told = [
+        "none" if first is None else first,
+        put,
+        conflict,
+        entry,
+        again,
+        "ok" if deleted is None else deleted,
+        "none" if last is None else last,
+        bad,
+        secret,
+        missing,
+    ]
+    return " ".join(map(str, told))
 
 
 def do_system(request):
