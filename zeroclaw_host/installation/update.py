@@ -38,6 +38,7 @@ from zeroclaw_host.installation.pipeline import LoadCheck, prepare
 from zeroclaw_host.installation.rows import RowSeed, RowStore, seed_for
 from zeroclaw_host.installation.staging import staging
 from zeroclaw_host.package.admission import AdmittedPackage, admit
+from zeroclaw_host.package.manifest import Manifest
 from zeroclaw_host.package.notices import Notice
 from zeroclaw_host.package.reader import DirectoryReader
 from zeroclaw_host.package.signature import SignaturePolicy
@@ -89,6 +90,8 @@ class UpdateResult:
     """The version that was selected, where one was."""
     error: ZeroclawError | None = None
     skipped: SkipReason | None = None
+    manifest: Manifest | None = None
+    """That of the new version, once the package was updated."""
     put_back: bool = False
     """Whether a package that an interrupted update had moved aside was put back first."""
     notices: tuple[Notice, ...] = ()
@@ -246,6 +249,7 @@ class Updater:
                 old.commit()
         attempt.learn(
             outcome=Outcome.UPDATED,
+            manifest=package.manifest,
             key=None if seed is None else seed.key,
             row_created=row is not None and row.creates,
             leftover=None if old.leftover is None else Leftover(old.leftover, old.marked),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import shlex
 import shutil
+import socket
 import subprocess
 import tomllib
 import zipfile
@@ -18,7 +20,9 @@ import pytest
 from zeroclaw_host.installation.transaction import EntryName, TransactionKind
 from zeroclaw_host.instance import InstanceIdentity
 
+ECHO = (Path(__file__).parent / "guest" / "echo.wat").read_text()
 KEY = InstanceIdentity.default_tool("wat-echo").key
+OTHER_KEY = InstanceIdentity.default_tool("other").key
 HTTP = 'permissions = ["http_client"]\n'
 
 pytestmark = pytest.mark.usefixtures("compile_cache")
@@ -349,3 +353,116 @@ def test_text_of_a_publisher_in_an_update_cannot_drive_the_terminal(home, zerocl
     assert "\x1b" not in outcome.err
     assert "Nothing was changed." in outcome.err
     assert "run: " not in outcome.err
+
+
+@pytest.mark.req("PLG-345", "PLG-346")
+def test_a_running_daemon_is_not_told_and_has_the_new_version_at_its_next_turn(
+    home, zeroclaw, start_daemon, package, component_of, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.configure("[plugins]\nenabled = true\nauto_discover = true\n")
+    source = package()
+    zeroclaw("plugin", "install", str(source))
+    daemon = start_daemon()
+    assert json.loads(zeroclaw("prompt", '/tool wat_echo {"n": 1}').out) == {"n": 1}
+    (source / "echo.wasm").write_bytes(component_of(ECHO.replace("the guest speaks", "now I am renewed")))
+    manifest = source / "manifest.toml"
+    manifest.write_text(manifest.read_text().replace("1.0.0", "2.0.0"))
+
+    def forbidden(*arguments: object) -> None:
+        raise AssertionError(f"the daemon was told: {arguments}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", forbidden)
+        patch.setattr(socket.socket, "connect", forbidden)
+        outcome = zeroclaw("plugin", "update", "wat-echo", "--from", str(source))
+    assert outcome.out == "updated wat-echo 1.0.0 to 2.0.0\n", outcome.err
+    assert json.loads(zeroclaw("prompt", '/tool wat_echo {"n": 2}').out) == {"n": 2}
+    assert daemon.stop()[0] == 0
+    said = [
+        each["message"] for each in home.log() if each["message"] in ("the guest speaks", "now I am renewed")
+    ]
+    assert said == ["the guest speaks", "now I am renewed"]
+
+
+@pytest.mark.req("PLG-351", "PLG-364", "PAINS-10")
+@pytest.mark.parametrize("mode", ["disabled", "permissive"])
+def test_one_flipped_byte_of_an_installed_component_is_refused_everywhere_with_the_reason(
+    home, zeroclaw, start_daemon, package, echo_component, mode: str
+) -> None:
+    digest = hashlib.sha256(echo_component).hexdigest()
+    home.configure(
+        f'[plugins]\nenabled = true\nauto_discover = true\n[plugins.security]\nsignature_mode = "{mode}"\n'
+    )
+    assert zeroclaw("plugin", "install", str(package(more=f'wasm_sha256 = "{digest}"\n'))).status == 0
+    path = home.plugins / "wat-echo" / "echo.wasm"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+    reason = "echo.wasm is not the component that the manifest declares"
+    listed = zeroclaw("plugin", "list", "--verify")
+    assert listed.out == ""
+    assert f"wat-echo is not loaded: package wat-echo: {reason}" in listed.err
+    info = zeroclaw("plugin", "info", "wat-echo")
+    assert info.status == 4
+    assert reason in info.err
+    daemon = start_daemon()
+    assert "there is no tool wat_echo" in zeroclaw("prompt", "/tool wat_echo {}").out
+    assert daemon.stop()[0] == 0
+    assert any(reason in json.dumps(record) for record in home.log())
+
+
+SCHEMA = (
+    'permissions = ["config_read"]\n[config_schema]\ntype = "object"\nadditionalProperties = false\n'
+    'required = ["city"]\n[config_schema.properties.city]\ntype = "string"\n'
+)
+
+
+@pytest.mark.req("PLG-324", "PLG-326")
+def test_a_schema_that_rejects_the_configuration_updates_all_the_same_and_names_the_instance(
+    home, zeroclaw, package, new_version
+) -> None:
+    old = package(more=SCHEMA.replace('required = ["city"]\n', ""))
+    assert zeroclaw("plugin", "install", str(old)).status == 0
+    shutil.rmtree(old)
+    home.config_file.write_text(
+        home.config_file.read_text() + f'\n[[plugins.entries]]\nname = "{OTHER_KEY}"\negress_hosts = []\n'
+    )
+    before = home.config_file.read_bytes()
+    outcome = zeroclaw("plugin", "update", "wat-echo", "--from", str(new_version("2.0.0", SCHEMA)))
+    assert outcome.status == 0
+    assert outcome.out == "updated wat-echo 1.0.0 to 2.0.0\n"
+    [line] = outcome.err.splitlines()
+    assert f"wat-echo of wat-echo ({KEY}) does not load until its configuration fits" in line
+    assert "city" in line
+    assert home.config_file.read_bytes() == before
+    zeroclaw("config", "set", f"plugins.entries.{KEY}.config.city", "Rome")
+    again = zeroclaw("plugin", "update", "wat-echo", "--from", str(new_version("3.0.0", SCHEMA)))
+    assert (again.status, again.err) == (0, "")
+
+
+@pytest.mark.req("PLG-192", "PLG-327", "PLG-194")
+def test_a_row_with_its_key_of_before_1_0_stops_update_and_install_alike_until_it_is_renamed(
+    home, zeroclaw, package, new_version
+) -> None:
+    more = HTTP + '[egress]\nhosts = ["api.example.com"]\n'
+    source = package(more=more)
+    zeroclaw("plugin", "install", str(source))
+    home.configure('[[plugins.entries]]\nname = "wat-echo"\negress_hosts = ["mine.example"]\n')
+    before, packages = home.config_file.read_bytes(), state(home.plugins)
+    shutil.rmtree(source)
+    outcome = zeroclaw("plugin", "update", "wat-echo", "--from", str(new_version("2.0.0", more)))
+    assert outcome.status == 6
+    assert f"rename it to {KEY}" in outcome.err
+    assert state(home.plugins) == packages
+    assert home.config_file.read_bytes() == before
+
+    zeroclaw("plugin", "remove", "wat-echo")
+    refused = zeroclaw("plugin", "install", str(new_version("2.0.0", more)))
+    assert refused.status == 6
+    reason = next(line for line in outcome.err.splitlines() if line.startswith("error: "))
+    assert reason in refused.err.splitlines()
+    assert not (home.plugins / "wat-echo").exists()
+    assert home.config_file.read_bytes() == before
+
+    home.configure(home.config_file.read_text().replace('"wat-echo"', f'"{KEY}"'))
+    assert zeroclaw("plugin", "install", str(new_version("2.0.0", more))).status == 0

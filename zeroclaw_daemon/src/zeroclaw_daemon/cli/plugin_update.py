@@ -17,6 +17,7 @@ from zeroclaw_host.errors import Remedy, RemedyAction, UsageError
 from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
+    from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_host.installation.displaced import Displaced, Survey
     from zeroclaw_host.installation.offers import Offer, UpdateSpec
     from zeroclaw_host.installation.update import Updater, UpdateResult
@@ -134,10 +135,12 @@ def _usage(message: str) -> UsageError:
 def _tell(results: list[UpdateResult], current: Environment, *, as_json: bool) -> None:
     if as_json:
         say_json({"results": [_json(result, current.place) for result in results]})
+    # The rows may have been written just now.
+    snapshot = current.snapshot()
     for result in results:
         if not as_json:
             _say(result, current.place)
-        for text in _warnings(result):
+        for text in (*_warnings(result), *_unfit(result, snapshot)):
             warn(text)
     failed = next((result for result in results if result.failed), None)
     if failed is not None:
@@ -201,6 +204,17 @@ def _warnings(result: UpdateResult) -> Iterator[str]:
             )
     if result.staging_leftover is not None:
         yield f"what could not be cleared away is in {result.staging_leftover} and does no harm"
+
+
+def _unfit(result: UpdateResult, snapshot: Snapshot) -> Iterator[str]:
+    """Instances that the new version's schema leaves without a configuration that fits (PLG-326)."""
+    from zeroclaw_daemon.config.entries import unfit_instances
+
+    if result.manifest is None:
+        return
+    for identity, error in unfit_instances(result.manifest, snapshot):
+        which = f"the {identity.capability.value} {identity.binding} of {identity.package} ({identity.key})"
+        yield f"{which} does not load until its configuration fits: {error.message}"
 
 
 def _json(result: UpdateResult, place: Place) -> dict[str, object]:

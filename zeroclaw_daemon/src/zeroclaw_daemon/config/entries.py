@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,12 +13,30 @@ from tomlkit import TOMLDocument
 
 from zeroclaw_daemon.config.file import Snapshot, edit, load, read_bytes, restore
 from zeroclaw_daemon.config.problems import ConfigFileInvalid
+from zeroclaw_host.errors import ConfigInvalid, Kind, Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.installation.rows import RowSeed
-from zeroclaw_host.instance import InstanceScope
+from zeroclaw_host.instance import IdentityInvalid, InstanceIdentity, InstanceScope
 from zeroclaw_host.package.config_schema import ConfigSchema
+from zeroclaw_host.package.manifest import Capability, Manifest
 from zeroclaw_host.services.config import ResolvedConfig, resolve_config
 
 Table = MutableMapping[str, Any]
+
+
+class LegacyRow(ZeroclawError):
+    """A package's row still has the key it had before 1.0, which nothing reads. Whatever it grants is not in force."""
+
+    code = "legacy_row"
+    kind = Kind.CONFLICT
+
+    def __init__(self, path: Path, seed: RowSeed) -> None:
+        package = seed.identity.package
+        super().__init__(
+            f"the row named {package} in plugins.entries has the key it had before 1.0, which nothing reads; rename it to "
+            f"{seed.key}, and its configuration and grants are in force again",
+            remedy=Remedy(RemedyAction.EDIT_FILE, {"path": str(path)}),
+            details={"path": str(path), "package": package, "key": seed.key},
+        )
 
 
 class ConfigRowStore:
@@ -30,10 +49,13 @@ class ConfigRowStore:
         """What is to be written.
 
         :raises ConfigFileInvalid: the file, or its ``[plugins]`` section, cannot be read; nothing is installed then.
+        :raises LegacyRow: the package's row has its key of before 1.0 (PLG-192, PLG-327).
         """
         snapshot = load(self._path)
         if snapshot.problems:
             raise ConfigFileInvalid(snapshot.problems)
+        if any(row.name == seed.identity.package for row in snapshot.config.plugins.entries):
+            raise LegacyRow(self._path, seed)
         return FileRow(self._path, seed, creates=snapshot.config.plugins.entry(seed.key) is None)
 
 
@@ -86,6 +108,32 @@ class FileRow:
             if row.get("name") == self._seed.key:
                 del rows[index]
                 return
+
+
+def unfit_instances(manifest: Manifest, snapshot: Snapshot) -> list[tuple[InstanceIdentity, ConfigInvalid]]:
+    """The instances of a package whose configuration does not fit its schema: they do not load until it does (PLG-326)."""
+    if manifest.config_schema is None:
+        return []
+    resolver = EntryResolver(lambda: snapshot)
+    found: list[tuple[InstanceIdentity, ConfigInvalid]] = []
+    for identity in sorted(_instances(manifest, snapshot)):
+        try:
+            resolver.resolve(InstanceScope.admit(identity, manifest))
+        except ConfigInvalid as error:
+            found.append((identity, error))
+    return found
+
+
+def _instances(manifest: Manifest, snapshot: Snapshot) -> Iterator[InstanceIdentity]:
+    """The default tool binding, and every instance that has a row of its own."""
+    if Capability.TOOL in manifest.capabilities:
+        yield InstanceIdentity.default_tool(manifest.name)
+    for row in snapshot.config.plugins.entries:
+        with suppress(IdentityInvalid):
+            identity = InstanceIdentity.parse(row.name)
+            wanted = identity.package == manifest.name and identity.capability in manifest.capabilities
+            if wanted and identity != InstanceIdentity.default_tool(manifest.name):
+                yield identity
 
 
 class EntryResolver:
