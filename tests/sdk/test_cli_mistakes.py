@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forge import Forge
+
+from zeroclaw_host.contract import ungated_wit
 
 Run = Callable[..., Any]
 BIN = Path(sys.executable).parent
@@ -111,3 +114,20 @@ def test_what_the_output_has_no_letters_for_is_written_as_an_escape(hello: Path,
         cwd=hello, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "Hello, Zo\\xeb \\u2603.\n")
+
+
+@pytest.mark.req("PLG-038", "PAINS-9")
+def test_a_component_that_drifted_is_shown_difference_by_difference(command, tmp_path: Path):
+    text = (ungated_wit() / "plugin.wit").read_text(encoding="utf-8")
+    drifted = text.replace("    memory-audit,\n", "").replace("    not-found,\n", "")
+    component = Forge(wit=drifted).component(imports=["logging.log-record", "secrets.get"])
+    (tmp_path / "drifted.wasm").write_bytes(component)
+    (tmp_path / "manifest.toml").write_text(
+        'name = "drifted"\nversion = "1.0.0"\nwasm_path = "drifted.wasm"\ncapabilities = ["tool"]\n'
+    )
+    done = command("zeroclaw-plugin", "check", str(tmp_path))
+    assert done.status == 3
+    lines = [line.strip() for line in done.out.splitlines()]
+    differences = lines[lines.index("what differs from the contract:") + 1 :]
+    assert differences[0].endswith("the enum plugin-action lacks the case memory-audit")
+    assert differences[1].endswith("the enum secret-error lacks the case not-found")

@@ -102,11 +102,16 @@ def print_error(error: ZeroclawError) -> None:
     for cause in error.causes():
         if _OF_THE_SYSTEM.sub("", cause) not in error.message:
             err.print(Text(_indented(visible_lines(cause), "  because: "), style="dim"))
-    for label, text in error.evidence():
-        err.print(Text(f"  {label}:"))
-        err.print(Text(_indented(visible_lines(text), "    "), style="dim"))
+    print_evidence(error, err)
     if error.remedy is not None and (words := remedy_words(error.remedy)):
         err.print(Text.assemble(("  to do: ", "bold"), words))
+
+
+def print_evidence(error: ZeroclawError, console: Console) -> None:
+    """What an error shows besides its message: differences, tracebacks, output of a guest."""
+    for label, text in error.evidence():
+        console.print(Text(f"  {label}:"))
+        console.print(Text(_indented(visible_lines(text), "    "), style="dim"))
 
 
 def shown(text: str) -> str:

@@ -21,6 +21,7 @@ from zeroclaw_sdk.cli.output import (
     ask_passphrase,
     err,
     out,
+    print_evidence,
     print_json,
     remedy_words,
     run_app,
@@ -201,6 +202,8 @@ def _print_check(report: CheckReport) -> None:
         out.print("load          [red]fails[/red]")
         for cause in verdict.causes:
             out.print(f"  {shown_lines(cause)}")
+        if verdict.error:
+            print_evidence(verdict.error, out)
         if verdict.error and verdict.error.remedy and (words := remedy_words(verdict.error.remedy)):
             out.print(f"  to do: {shown(words)}")
 
