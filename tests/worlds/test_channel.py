@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 from channel_guests import asking, counting, echoing, everything, flags, hooked, silent
-from plugin_parts import Clock, Config, manifest_text, scope_of
+from plugin_parts import PATIENCE, Clock, Config, Waiting, manifest_text, scope_of
 
 from zeroclaw_host.errors import ConfigInvalid, GuestFailure, GuestTrap, PluginUnavailable, UsageError
 from zeroclaw_host.host import PluginHost
@@ -558,6 +559,26 @@ def test_a_closed_channel_parses_no_webhook_requests(load):
     channel.close()
     with pytest.raises(PluginUnavailable):
         run(lambda: channel.parse_webhook(REQUEST))
+
+
+def test_closing_a_channel_ends_the_parsing_of_a_webhook_request(load, monkeypatch):
+    limits = Limits(call_fuel=10**15)
+    channel = load(
+        everything(bodies={"channel.parse-webhook": "(loop $on (br $on)) unreachable"}), limits=limits
+    )
+    call, begun = PluginInstance.call, threading.Event()
+
+    def noted(self, frame, function, *arguments):
+        if function == "parse-webhook":
+            begun.set()
+        return call(self, frame, function, *arguments)
+
+    monkeypatch.setattr(PluginInstance, "call", noted)
+    waiting = Waiting(lambda: run(lambda: channel.parse_webhook(REQUEST)))
+    assert begun.wait(PATIENCE)
+    channel.close()
+    with pytest.raises(PluginUnavailable):
+        waiting.join()
 
 
 def test_webhook_requests_are_parsed_one_after_the_other(load, monkeypatch):

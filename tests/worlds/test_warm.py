@@ -28,7 +28,7 @@ from zeroclaw_host.sandbox.frame import CallCancelled, Phase, current_frame
 from zeroclaw_host.sandbox.gate import HostFunctionFailed
 from zeroclaw_host.sandbox.limits import MAX_TEXT_BYTES, Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
-from zeroclaw_host.sandbox.values import Err, Ok
+from zeroclaw_host.sandbox.values import Err, Ok, ValueMismatch
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.logging import CallSite, LogRecord, MemoryLogSink
 from zeroclaw_host.worlds.rebuild import RebuildPace
@@ -377,6 +377,19 @@ def test_an_error_the_guest_answers_with_is_an_answer_and_the_store_is_kept(stor
     count(store)
     assert call(store, "purge-agent", "x") == Err("said")
     assert (count(store), store.rebuilds) == (2, 0)
+
+
+@pytest.mark.req("PLG-108")
+def test_a_result_of_another_type_than_the_contracts_is_the_guests_fault_and_ends_it(store, monkeypatch):
+    codec = store._instance._guest._form.exports["zeroclaw:plugin/memory", "count"].call.__self__
+
+    def misread(*value: object) -> object:
+        raise ValueMismatch("a value of kind 3 came where kind 4 belongs")
+
+    monkeypatch.setattr(codec, "_lift", misread)
+    with pytest.raises(GuestFailure, match="kind 3"):
+        count(store)
+    assert not store.alive
 
 
 def test_a_dropped_instance_is_told_to_the_log_with_the_number_of_rebuilds(store, sink):
