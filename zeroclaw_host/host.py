@@ -10,6 +10,7 @@ The host does what it is told. Whether plugins are on at all, and which of them 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from zeroclaw_host.errors import Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.installation.account import account
 from zeroclaw_host.installation.discovery import Discovery, InstalledPackage, discover
 from zeroclaw_host.installation.install import InstallReport, install
+from zeroclaw_host.installation.migrate import Migration, migrate
 from zeroclaw_host.installation.package_log import Action, Journal, Unlogged
 from zeroclaw_host.installation.remove import RemoveReport, remove
 from zeroclaw_host.installation.rows import RowStore
@@ -165,6 +167,17 @@ class PluginHost:
             return self.check_package(package, on_compile=on_compile)
 
         return Updater(self.plugins_dir, self.policy, load_check, rows=self._rows, journal=self._journal)
+
+    def migrate(self, source: Path, *, on_compile: CompileProgress | None = None) -> Iterator[Migration]:
+        """Move every package of another directory here, each as if it were installed.
+
+        :raises StorageError: there is no such directory; see :func:`~zeroclaw_host.installation.migrate.migrate`.
+        """
+
+        def install_one(reader: PackageReader) -> InstallReport:
+            return self.install(reader, on_compile=on_compile)
+
+        return migrate(source, install_one, self.policy, target=self.plugins_dir, journal=self._journal)
 
     def remove(self, name: str) -> RemoveReport:
         """Delete an installed package, or what an install left under its name; configuration and state stay.

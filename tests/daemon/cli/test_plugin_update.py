@@ -466,3 +466,17 @@ def test_a_row_with_its_key_of_before_1_0_stops_update_and_install_alike_until_i
 
     home.configure(home.config_file.read_text().replace('"wat-echo"', f'"{KEY}"'))
     assert zeroclaw("plugin", "install", str(new_version("2.0.0", more))).status == 0
+
+
+def test_migrate_moves_packages_and_seeds_their_rows_and_says_what_stayed(home, zeroclaw, package) -> None:
+    old = package(more=HTTP + '[egress]\nhosts = ["api.example.com"]\n').parent
+    package("broken", component=b"\0asm\x0d\0\x01\0")
+    outcome = zeroclaw("plugin", "migrate", "--from", str(old))
+    assert outcome.status == 3
+    assert outcome.out == "moved wat-echo 1.0.0\n"
+    assert f"broken 1.0.0 in {old}/broken stays" in outcome.err
+    assert sorted(path.name for path in old.iterdir() if not path.name.startswith(".")) == ["broken"]
+    [row] = tomllib.loads(home.config_file.read_text())["plugins"]["entries"]
+    assert row == {"name": KEY, "egress_hosts": ["api.example.com"]}
+    again = zeroclaw("plugin", "migrate", "--from", str(old), "--json")
+    assert [(each["name"], each["moved"]) for each in again.json["results"]] == [("broken", False)]

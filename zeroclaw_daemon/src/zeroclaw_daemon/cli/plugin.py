@@ -23,6 +23,7 @@ from zeroclaw_daemon.cli.package_views import (
 from zeroclaw_daemon.cli.plugin_cache import app as cache_app
 from zeroclaw_daemon.cli.plugin_fsck import fsck
 from zeroclaw_daemon.cli.plugin_log import log
+from zeroclaw_daemon.cli.plugin_migrate import migrate
 from zeroclaw_daemon.cli.plugin_update import displaced_json, say_displaced, update
 from zeroclaw_daemon.cli.progress import Activity
 from zeroclaw_host.errors import Remedy, RemedyAction
@@ -49,6 +50,7 @@ app.add_typer(cache_app, name="cache")
 app.command("update")(update)
 app.command("fsck")(fsck)
 app.command("log")(log)
+app.command("migrate")(migrate)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RegistryOption = Annotated[
