@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import select
@@ -18,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wasmtime import Module
 
-from zeroclaw_host.errors import CompileLimit, ComponentInvalid, Remedy, RemedyAction
+from zeroclaw_host.errors import CompileLimit, ComponentInvalid, Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.sandbox import compile as compiling
 from zeroclaw_host.sandbox.compile import CompilerFailed, Source, compile_component, compile_sources
 from zeroclaw_host.sandbox.compile_limits import (
@@ -27,7 +28,7 @@ from zeroclaw_host.sandbox.compile_limits import (
     ORDINARY_BYTES,
     CompileLimits,
 )
-from zeroclaw_host.sandbox.compiler import Form
+from zeroclaw_host.sandbox.compiler import Ending, Form, Job, Order, Report, Stage
 from zeroclaw_host.sandbox.engine import Engines
 from zeroclaw_host.sandbox.header import MAX_COMPONENT_BYTES, check_header
 
@@ -384,6 +385,44 @@ def test_several_sources_are_compiled_in_one_run(wat, monkeypatch):
         assert [export.name for export in loaded.exports] == ["f"]
         assert engines.open(f"/proc/self/fd/{component.fileno()}").engine is engines.plain
     assert children == [1]
+
+
+@given(
+    st.one_of(
+        st.text(),
+        st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists, max_leaves=5).map(
+            json.dumps
+        ),
+        st.fixed_dictionaries(
+            {
+                "ending": st.none() | st.sampled_from([*Ending, "other"]) | st.integers(),
+                "job": st.integers() | st.floats() | st.text(),
+                "stage": st.sampled_from([*Stage, "other", None]),
+                "text": st.none() | st.text(),
+                "number": st.integers(0, 70) | st.floats(),
+            }
+        ).map(json.dumps),
+        st.just("[" * 100_000),
+    )
+)
+def test_whatever_the_child_says_is_an_error_or_success_and_never_a_crash_of_the_host(said: str):
+    with suppress(ZeroclawError, OSError):
+        compiling._judge(0, said, "", CompileLimits())
+
+
+def test_a_report_and_an_order_are_read_as_they_were_written():
+    report = Report(Ending.REFUSED, 2, Stage.LOAD, "é\n", 7)
+    assert Report.from_json(report.to_json()) == report
+    order = Order(
+        jobs=(Job(Form.MODULE, 3, 4), Job(Form.COMPONENT, 5, 6)),
+        parent=1,
+        memory_bytes=2,
+        artifact_bytes=3,
+        loaded_bytes=4,
+        seconds=5.5,
+        background=True,
+    )
+    assert Order.from_json(order.to_json()) == order
 
 
 def test_one_bad_source_of_several_is_told(wat):

@@ -127,8 +127,9 @@ class Report:
         try:
             values = json.loads(line)
             ending = None if values["ending"] is None else Ending(values["ending"])
-            return cls(ending, values["job"], Stage(values["stage"]), values["text"], values["number"])
-        except (KeyError, TypeError) as error:
+            stage = Stage(values["stage"])
+            return cls(ending, int(values["job"]), stage, str(values["text"]), int(values["number"]))
+        except (KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError("no report") from error
 
 

@@ -67,6 +67,42 @@ def test_the_lines_of_the_list_say_the_same(installed, zeroclaw, cache) -> None:
     assert {line[4] for line in lines} == {"kept"}
 
 
+def with_common_module(component: bytes) -> bytes:
+    """The component with a core module of 120 000 instructions that do nothing, which nothing uses."""
+
+    def part(kind: int, body: bytes) -> bytes:
+        size = bytes((len(body) >> shift) & 0x7F | (0x80 if shift < 14 else 0) for shift in (0, 7, 14))
+        return bytes([kind]) + size + body
+
+    code = b"\0" + b"\x01" * 120_000 + b"\x0b"
+    module = b"\0asm\x01\0\0\0" + part(1, b"\x01\x60\0\0") + part(3, b"\x01\0")
+    return component + part(1, module + part(10, b"\x01" + part(0, code)[1:]))
+
+
+def test_what_packages_have_in_common_is_kept_once_and_belongs_to_them_all(
+    zeroclaw, package, echo_component, other_component
+) -> None:
+    for name, component in (("first", echo_component), ("second", other_component)):
+        source = package(name, component=with_common_module(component))
+        assert zeroclaw("plugin", "install", str(source)).status == 0
+    zeroclaw("plugin", "install", str(package("third")))
+    found = zeroclaw("plugin", "cache", "list", "--json").json["artifacts"]
+    assert sorted((each["form"], each["packages"]) for each in found) == [
+        ("module", ["first", "second"]),
+        ("shared", ["first"]),
+        ("shared", ["second"]),
+        ("whole", ["third"]),
+    ]
+    assert zeroclaw("plugin", "cache", "prune", "--unowned", "--json").json["removed"] == []
+    zeroclaw("plugin", "remove", "first")
+    zeroclaw("plugin", "remove", "third")
+    left = zeroclaw("plugin", "cache", "prune", "--unowned", "--json").json["removed"]
+    assert sorted(each["form"] for each in left) == ["shared", "whole"]
+    zeroclaw("plugin", "remove", "second")
+    left = zeroclaw("plugin", "cache", "prune", "--unowned", "--json").json["removed"]
+    assert sorted(each["form"] for each in left) == ["module", "shared"]
+
+
 def test_looking_at_a_cache_that_is_not_there_makes_none(home, zeroclaw, cache) -> None:
     for command in ("list", "prune", "clear"):
         assert zeroclaw("plugin", "cache", command, "--json").status == 0
