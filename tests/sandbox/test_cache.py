@@ -19,6 +19,7 @@ import pytest
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid, RemedyAction, StorageError
 from zeroclaw_host.sandbox import cache as caching
+from zeroclaw_host.sandbox import private_directory
 from zeroclaw_host.sandbox.artifacts import ArtifactStore
 from zeroclaw_host.sandbox.cache import ComponentCache
 from zeroclaw_host.sandbox.compile import CompileLimits
@@ -227,6 +228,16 @@ def test_a_full_disk_leaves_nothing_half_written(directory, component, monkeypat
     assert left == []
     monkeypatch.undo()
     cache.load(component)
+
+
+def test_a_disk_that_is_full_for_the_compiler_is_told_as_such(directory, component, monkeypatch):
+    cache = fresh(directory)
+    monkeypatch.setattr(private_directory, "create", lambda _: os.open("/dev/full", os.O_RDWR))
+    with pytest.raises(StorageError, match="the file system is full") as caught:
+        cache.load(component)
+    assert caught.value.remedy is not None
+    assert caught.value.remedy.action is RemedyAction.FREE_SPACE
+    assert [path.name for path in directory.iterdir()] == ["key"]
 
 
 def test_a_component_the_compiler_refuses_leaves_nothing(directory):
