@@ -21,10 +21,12 @@ from hypothesis import strategies as st
 from zeroclaw_host.errors import InstallError, StorageError, ZeroclawError
 from zeroclaw_host.installation.faults import Event, WatchedFileSystem
 from zeroclaw_host.installation.filesystem import Operation, PosixFileSystem
+from zeroclaw_host.installation.fsck import fsck
 from zeroclaw_host.installation.install import install
-from zeroclaw_host.installation.offers import DirectoryOffer, UpdateSpec
+from zeroclaw_host.installation.offers import DirectoryOffer, RegistryOffer, UpdateSpec
 from zeroclaw_host.installation.package_log import GENESIS, Action, PackageLog, Record
 from zeroclaw_host.installation.remove import remove
+from zeroclaw_host.installation.transaction import EntryName, TransactionKind
 from zeroclaw_host.installation.update import Outcome, Updater
 from zeroclaw_host.package.reader import DirectoryReader
 from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy, publisher_key, sign_manifest
@@ -131,6 +133,27 @@ def test_installs_updates_removals_refusals_and_approvals_are_all_there_in_their
     approval, update = log.verify().records[4:6]
     assert approval["detail"] == "permission:state_read"
     assert update["previous_version"] == "1.0.0"
+
+
+@pytest.mark.req("PLG-098", "PLG-337")
+def test_packages_that_go_back_to_their_names_are_told(tmp_path: Path, log: PackageLog) -> None:
+    plugins = tmp_path / "plugins"
+
+    def aside(kind: TransactionKind) -> None:
+        entry = plugins / str(EntryName.fresh("x", kind))
+        package(entry / "package")
+        (entry / "lease").touch()
+
+    aside(TransactionKind.RECOVERING)
+    fsck(plugins, STRICT, repair=True, journal=log)
+    remove(plugins, "x", policy=STRICT, journal=log)
+    aside(TransactionKind.RECOVERING)
+    remove(plugins, "x", policy=STRICT, journal=log)
+    aside(TransactionKind.REPLACING)
+    Updater(plugins, STRICT, loading, journal=log).update(UpdateSpec("x"), RegistryOffer(None))
+    told = [record["action"] for record in log.verify().records]
+    assert told == ["restore", "remove", "restore", "remove", "restore"]
+    assert (plugins / "x").is_dir()
 
 
 def test_what_was_told_and_then_failed_is_told_to_be_undone(tmp_path: Path, log: PackageLog) -> None:

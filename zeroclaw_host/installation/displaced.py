@@ -17,6 +17,7 @@ from zeroclaw_host.installation.discovery import Discovery, discover
 from zeroclaw_host.installation.entries import Entry, Standing, entries
 from zeroclaw_host.installation.filesystem import FileSystem, storage_error
 from zeroclaw_host.installation.lock import Clock, DirectoryLock, locked
+from zeroclaw_host.installation.package_log import Action, Journal, Record, Unlogged
 from zeroclaw_host.installation.transaction import EntryName, TransactionKind
 from zeroclaw_host.package.signature import SignaturePolicy
 
@@ -70,10 +71,17 @@ def find_displaced(lock: DirectoryLock, found: Discovery) -> tuple[Displaced, ..
 
 
 def put_back_displaced(
-    directory: Path, filesystem: FileSystem, name: str, policy: SignaturePolicy, *, clock: Clock | None = None
+    directory: Path,
+    filesystem: FileSystem,
+    name: str,
+    policy: SignaturePolicy,
+    *,
+    clock: Clock | None = None,
+    journal: Journal | None = None,
 ) -> bool:
     """Put a displaced package back at its name, and delete what replaced versions of it are left over.
 
+    :param journal: told of a package that goes back, ahead of it.
     :returns: whether one was put back.
     :raises NotPutBack: there are several of them, or something is at the name; all of it is as it was (PLG-342).
     """
@@ -89,6 +97,7 @@ def put_back_displaced(
         if len(claims) > 1:
             raise _several(lock, name, claims)
         for entry in claims:
+            (journal or Unlogged()).append(Record(Action.RESTORE, name))
             _put_back(lock, filesystem, entry)
         for entry in found:
             if not entry.is_claim:

@@ -22,6 +22,7 @@ from zeroclaw_host.installation.entries import Entry, Standing, entries, legacy_
 from zeroclaw_host.installation.filesystem import FileSystem, PosixFileSystem, storage_error
 from zeroclaw_host.installation.footprint import why_kept
 from zeroclaw_host.installation.lock import LOCK_NAME, Clock, DirectoryLock, NamespaceChanged, locked
+from zeroclaw_host.installation.package_log import Action, Journal, Record, Unlogged
 from zeroclaw_host.installation.recovery import clear_staging
 from zeroclaw_host.installation.transaction import EntryName, TransactionKind
 from zeroclaw_host.package.manifest import is_package_name
@@ -93,9 +94,11 @@ def fsck(
     repair: bool = False,
     filesystem: FileSystem | None = None,
     clock: Clock | None = None,
+    journal: Journal | None = None,
 ) -> tuple[Finding, ...]:
     """Look at everything in the plugins directory, by path; with ``repair``, do what the rules allow.
 
+    :param journal: told of a package that is put back, ahead of it.
     :returns: nothing, when every name is an installed package's or the lock's.
     :raises LockTimeout: another command held the lock all the time.
     :raises StorageError: the directory cannot be read.
@@ -107,8 +110,8 @@ def fsck(
             found = _Examination(lock, policy)
             findings = sorted(found.findings(), key=lambda finding: finding.path)
             if repair:
-                files = filesystem or PosixFileSystem()
-                findings = [found.repair(finding, files) for finding in findings]
+                files, log = filesystem or PosixFileSystem(), journal or Unlogged()
+                findings = [found.repair(finding, files, log) for finding in findings]
             return tuple(findings)
     except NamespaceChanged as error:
         path = directory / LOCK_NAME
@@ -223,7 +226,7 @@ class _Examination:
         kind = FindingKind.FOREIGN_DIRECTORY if rejected.name is None else FindingKind.BROKEN_PACKAGE
         return _by_hand(kind, path, name, words)
 
-    def repair(self, finding: Finding, filesystem: FileSystem) -> Finding:
+    def repair(self, finding: Finding, filesystem: FileSystem, journal: Journal) -> Finding:
         """Do what the rules allow; the finding as it is afterwards."""
         entry = self._entries.get(finding.path.name)
         if not finding.repairable or entry is None:
@@ -232,6 +235,7 @@ class _Examination:
             case TransactionKind.INSTALLING:
                 done = clear_staging(self._lock, filesystem, entry) is None
             case TransactionKind.RECOVERING if entry.is_claim:
+                journal.append(Record(Action.RESTORE, entry.name.package))
                 done = _put_back(self._lock, filesystem, entry)
             case _:
                 done = delete_replaced(self._lock, filesystem, entry) is None

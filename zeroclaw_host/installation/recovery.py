@@ -20,6 +20,7 @@ from zeroclaw_host.installation.entries import Entry, Standing, entries, legacy_
 from zeroclaw_host.installation.filesystem import FileSystem, storage_error
 from zeroclaw_host.installation.footprint import why_kept
 from zeroclaw_host.installation.lock import DirectoryLock
+from zeroclaw_host.installation.package_log import Action, Journal, Record
 from zeroclaw_host.installation.staging import Staging
 from zeroclaw_host.installation.transaction import EntryInUse, TransactionKind
 from zeroclaw_host.package.signature import SignaturePolicy
@@ -59,9 +60,10 @@ class Settled:
     """What of it could still not be deleted."""
 
 
-def settle(lock: DirectoryLock, filesystem: FileSystem, name: str) -> Settled:
+def settle(lock: DirectoryLock, filesystem: FileSystem, name: str, journal: Journal) -> Settled:
     """End what earlier removals of a name began: finish deleting, or put back to be judged again (PLG-098, PLG-099).
 
+    :param journal: told of a package that goes back, ahead of it.
     :raises NotPutBack: a package of an earlier removal stays where it is.
     """
     found = entries(lock, package=name, kind=TransactionKind.RECOVERING)
@@ -77,6 +79,7 @@ def settle(lock: DirectoryLock, filesystem: FileSystem, name: str) -> Settled:
             if entry.standing is Standing.ABANDONED:
                 work.adopt()
             if entry.is_claim:
+                journal.append(Record(Action.RESTORE, name))
                 work.put_back()
             work.discard()
         finally:

@@ -59,18 +59,18 @@ def remove(
     :raises StorageError: the disk did not do its part; the package is where it was.
     :raises InstallError: see :mod:`~zeroclaw_host.installation.transaction` and ``lock``.
     """
-    files = filesystem or PosixFileSystem()
+    files, log = filesystem or PosixFileSystem(), journal or Unlogged()
     # Without the lock, whose file a mistyped name need not create.
     if _installed(directory, name, policy) is None and not _anything_of(directory, name):
         raise _nothing(directory, name)
     with (
-        account(journal or Unlogged(), Action.REMOVE, name) as told,
+        account(log, Action.REMOVE, name) as told,
         locked(directory, clock=clock) as lock,
     ):
         installed = _installed(directory, name, policy)
         if installed is not None:
             return _remove_installed(lock, files, installed, told, policy)
-        settled = settle(lock, files, name)
+        settled = settle(lock, files, name, log)
         # An earlier removal may have put a package back that loads.
         installed = _installed(directory, name, policy)
         if installed is not None:

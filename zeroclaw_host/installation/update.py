@@ -156,7 +156,12 @@ class Updater:
         attempt = _Attempt(spec, offer, accepted, UpdateResult(spec.name, Outcome.NOT_UPDATED))
         try:
             put_back = put_back_displaced(
-                self.directory, self._files, spec.name, self.policy, clock=self.clock
+                self.directory,
+                self._files,
+                spec.name,
+                self.policy,
+                clock=self.clock,
+                journal=self.journal,
             )
             attempt.learn(put_back=put_back)
             self._update(attempt)

@@ -136,7 +136,7 @@ def test_a_version_that_a_shell_would_run_is_one_literal_argument(home, zeroclaw
     assert [each["version"] for each in listed.json["packages"]] == [version]
 
 
-@pytest.mark.req("PLG-296", "PLG-305", "PLG-324", "PLG-328")
+@pytest.mark.req("PLG-296", "PLG-300", "PLG-305", "PLG-324", "PLG-328")
 @pytest.mark.usefixtures("installed")
 def test_updating_from_the_registry_keeps_every_byte_of_the_configuration(
     home, zeroclaw, new_version, registry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,12 +35,14 @@ def fsck(
     """
     from zeroclaw_daemon.plugins import plugins_dir, signature_policy
     from zeroclaw_host.installation.fsck import fsck as examine
+    from zeroclaw_host.installation.package_log import PackageLog
 
     current = environment(context)
     current.json = as_json
     snapshot = warned_snapshot(current)
     directory = plugins_dir(snapshot, current.paths)
-    findings = examine(directory, signature_policy(snapshot), repair=repair)
+    journal = PackageLog(Path(current.paths.package_log))
+    findings = examine(directory, signature_policy(snapshot), repair=repair, journal=journal)
     if as_json:
         say_json(
             {
