@@ -88,7 +88,7 @@ def test_randomness_and_clocks_differ_between_two_fresh_calls(probe: Probe) -> N
 @pytest.mark.realtime
 def test_a_guest_that_sleeps_past_its_deadline_is_woken_by_it(probe: Probe) -> None:
     began = time.monotonic()
-    with pytest.raises(DeadlineExceeded, match="deadline of 500 ms") as caught:
+    with pytest.raises(DeadlineExceeded, match="past its deadline while waiting") as caught:
         probe("sleep", Limits(call_timeout_ms=500), seconds=60)
     assert time.monotonic() - began < 10
     assert caught.value.details["host_ms"] > caught.value.details["guest_ms"]
