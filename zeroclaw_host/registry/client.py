@@ -13,6 +13,7 @@ from zeroclaw_host.package.reader import PackageReader, SkillTree
 from zeroclaw_host.package.toml_source import printable
 from zeroclaw_host.registry.download import Downloader, Progress
 from zeroclaw_host.registry.index import MAX_INDEX_BYTES, Entry, Index, PackageSpec, parse_index
+from zeroclaw_host.registry.index_cache import CachedIndex, IndexCache
 from zeroclaw_host.registry.location import Location
 
 INDEX_TIMEOUT_SECONDS: Final = 60.0
@@ -31,10 +32,14 @@ class RegistryClient:
 
     :param location: where its index is.
     :param downloader: how to fetch; the default one uses no proxy.
+    :param cache: where the index is kept that was served last; nowhere, when left out.
     """
 
-    def __init__(self, location: Location, downloader: Downloader | None = None) -> None:
+    def __init__(
+        self, location: Location, downloader: Downloader | None = None, *, cache: IndexCache | None = None
+    ) -> None:
         self.location = location
+        self._cache = cache
         self._downloader = downloader or Downloader()
         self._index_downloader = replace(self._downloader, total_timeout=INDEX_TIMEOUT_SECONDS)
         self._served_from = location
@@ -47,7 +52,14 @@ class RegistryClient:
         download = self._index_downloader.fetch(self.location, limit=MAX_INDEX_BYTES)
         # Relative addresses in the index are relative to where it was served in the end (D-43).
         self._served_from = download.location
-        return parse_index(download.data, self.location)
+        index = parse_index(download.data, self.location)
+        if self._cache is not None:
+            self._cache.store(download.data, self.location)
+        return index
+
+    def last_index(self) -> CachedIndex | None:
+        """What the registry offered when it was last reached. Nothing of it is for fetching."""
+        return None if self._cache is None else self._cache.load(self.location)
 
     def fetch(self, entry: Entry, *, progress: Progress | None = None) -> PackageReader:
         """Download an entry's archive and check it against the entry.

@@ -480,3 +480,17 @@ def test_migrate_moves_packages_and_seeds_their_rows_and_says_what_stayed(home, 
     assert row == {"name": KEY, "egress_hosts": ["api.example.com"]}
     again = zeroclaw("plugin", "migrate", "--from", str(old), "--json")
     assert [(each["name"], each["moved"]) for each in again.json["results"]] == [("broken", False)]
+
+
+def test_a_search_works_from_what_the_registry_offered_last_and_an_install_does_not(
+    home, zeroclaw, new_version, registry
+) -> None:
+    place = registry(new_version("2.0.0"))
+    online = zeroclaw("plugin", "search", "echo", "--registry", str(place))
+    assert online.err == ""
+    (place / "registry.json").rename(place / "away.json")
+    offline = zeroclaw("plugin", "search", "echo", "--registry", str(place / "registry.json"))
+    assert (offline.status, offline.out) == (0, online.out)
+    assert "this is what it offered on " in offline.err
+    assert zeroclaw("plugin", "install", "wat-echo", "--registry", str(place / "registry.json")).status == 7
+    assert zeroclaw("plugin", "search", "echo", "--registry", str(home.path / "other.json")).status == 7

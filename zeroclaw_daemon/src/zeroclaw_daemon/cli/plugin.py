@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,7 +27,7 @@ from zeroclaw_daemon.cli.plugin_log import log
 from zeroclaw_daemon.cli.plugin_migrate import migrate
 from zeroclaw_daemon.cli.plugin_update import displaced_json, say_displaced, update
 from zeroclaw_daemon.cli.progress import Activity
-from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.errors import Kind, RegistryError, Remedy, RemedyAction
 from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from zeroclaw_host.host import PluginHost
     from zeroclaw_host.installation.rows import RowStore
     from zeroclaw_host.registry.client import RegistryClient
+    from zeroclaw_host.registry.index import Index
     from zeroclaw_host.worlds.loading import LoadVerdict
 
 app = typer.Typer(
@@ -97,7 +99,7 @@ def install(
     with _host(current, snapshot, rows) as host, Activity(f"installing {visible(source)}") as activity:
         report = host.install(
             source,
-            registry=registry_client(registry, snapshot),
+            registry=registry_client(current, registry, snapshot),
             verify=not no_verify,
             on_download=activity.downloaded,
             on_compile=activity.compiling,
@@ -117,20 +119,32 @@ def search(
     registry: RegistryOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Search the registry."""
+    """Search the registry. When it cannot be reached, what it offered last is searched, and that is said."""
     from zeroclaw_host.registry.location import RegistryNotNamed
 
     current = environment(context)
     current.json = as_json
-    client = registry_client(registry, warned_snapshot(current))
+    client = registry_client(current, registry, warned_snapshot(current))
     if client is None:
         raise RegistryNotNamed("no registry is named", remedy=Remedy(RemedyAction.NAME_REGISTRY))
     with Activity("reading the registry's index"):
-        found = client.index().search(query)
+        found = _index(client).search(query)
     if as_json:
         say_json([{"name": e.name, "version": e.version, "description": e.description or ""} for e in found])
     else:
         table(("NAME", "VERSION", "DESCRIPTION"), [(e.name, e.version, e.description or "") for e in found])
+
+
+def _index(client: RegistryClient) -> Index:
+    """What the registry offers; when it cannot be reached, what it offered last, and a warning."""
+    try:
+        return client.index()
+    except RegistryError as error:
+        last = client.last_index()
+        if error.kind is not Kind.UNAVAILABLE or last is None:
+            raise
+        warn(f"{error.message}; this is what it offered on {last.fetched:%Y-%m-%d %H:%M} UTC")
+        return last.index
 
 
 @app.command("list")
@@ -239,13 +253,16 @@ def _host(current: Environment, snapshot: Snapshot, rows: RowStore | None = None
     return open_host(snapshot, current.paths, rows=rows)
 
 
-def registry_client(flag: str | None, snapshot: Snapshot) -> RegistryClient | None:
+def registry_client(current: Environment, flag: str | None, snapshot: Snapshot) -> RegistryClient | None:
+    """The registry that an option, the environment or the configuration names, if any does (D-22)."""
     from zeroclaw_daemon.plugins import registry_location
 
     location = registry_location(flag, os.environ, snapshot)
     if location is None:
         return None
     from zeroclaw_host.registry.client import RegistryClient
+    from zeroclaw_host.registry.index_cache import IndexCache
     from zeroclaw_host.registry.location import Location
 
-    return RegistryClient(Location.parse(location))
+    cache = IndexCache(Path(current.paths.registry_cache_dir) / "registry.json")
+    return RegistryClient(Location.parse(location), cache=cache)
