@@ -617,7 +617,7 @@ def test_a_host_loads_the_channel_of_an_installed_package_and_closes_it_with_its
     source.mkdir()
     (source / "manifest.toml").write_text(manifest_text(Capability.CHANNEL), encoding="utf-8")
     (source / "forged.wasm").write_bytes(echoing())
-    cache = Path(__file__).parents[2] / ".cache" / "test-guests" / "compiled"
+    cache = Path(__file__).parents[2] / ".cache" / "compiled"
     with PluginHost(tmp_path / "plugins", cache) as host:
         host.install(str(source))
         channel = host.load_channel(host.discover().get("forged"), "ops")
