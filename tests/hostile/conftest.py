@@ -9,8 +9,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from attacks.attack import HARMLESS, answering
 from wasmtime.component import Linker
 from wasmtime.component import _linker as library  # pyright: ignore[reportPrivateUsage]
 
+from zeroclaw_host.errors import ComponentMismatch
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.manifest import Capability, parse_manifest
@@ -34,10 +36,12 @@ from zeroclaw_host.sandbox.store import Guest
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig
 from zeroclaw_host.services.logging import MemoryLogSink
+from zeroclaw_host.worlds.loading import link_package
 from zeroclaw_host.worlds.tool import ToolPlugin
 from zeroclaw_host.worlds.warm import WarmStore
 
-CACHE = Path(__file__).resolve().parents[2] / ".cache" / "hostile"
+CACHE = Path(__file__).resolve().parents[2] / ".cache" / "test-guests" / "compiled"
+"""Shared with other tests, so that what Python plugins have in common is compiled once."""
 
 CONVERSIONS: Mapping[str, type[CompiledConversion] | type[StockConversion]] = {
     "compiled": CompiledConversion,
@@ -109,16 +113,37 @@ def enemy_package() -> Callable[..., AdmittedPackage]:
 
 
 @pytest.fixture(scope="session")
-def load_tool(sandbox: Sandbox) -> Callable[..., ToolPlugin]:
-    """Loads a component as the tool of a package without permissions."""
+def already_compiled(sandbox: Sandbox) -> Callable[..., None]:
+    """Sees to it that a component is in the cache, so that what that keeps was not left behind by a call."""
 
-    def load(component: bytes, limits: Limits, sink: MemoryLogSink | None = None) -> ToolPlugin:
+    def compiled(component: bytes, capability: Capability = Capability.TOOL) -> None:
+        package = package_of(component, capability)
+        scope = InstanceScope.admit(InstanceIdentity("enemy", capability, "enemy"), package.manifest)
+        with suppress(ComponentMismatch):
+            link_package(sandbox, package, scope)
+
+    return compiled
+
+
+@pytest.fixture(scope="session")
+def load_tool_into() -> Callable[..., ToolPlugin]:
+    """Loads a component into a sandbox as the tool of a package without permissions."""
+
+    def load(
+        sandbox: Sandbox, component: bytes, limits: Limits, sink: MemoryLogSink | None = None
+    ) -> ToolPlugin:
         package = package_of(component)
         scope = InstanceScope.admit(InstanceIdentity.default_tool("enemy"), package.manifest)
         services = InstanceServices(NoConfig(), sink or MemoryLogSink())
         return ToolPlugin.load(sandbox, package, scope, services, limits)
 
     return load
+
+
+@pytest.fixture(scope="session")
+def load_tool(sandbox: Sandbox, load_tool_into: Callable[..., ToolPlugin]) -> Callable[..., ToolPlugin]:
+    """The same for the sandbox of most tests."""
+    return partial(load_tool_into, sandbox)
 
 
 @pytest.fixture(scope="session")
@@ -131,9 +156,13 @@ def honest(load_tool: Callable[..., ToolPlugin]) -> ToolPlugin:
 
 @dataclass(slots=True)
 class Witness:
-    """What it saw while the block ran. Sizes in bytes, times in seconds."""
+    """What it saw while the block ran. Sizes in bytes, times in seconds.
+
+    ``worked`` is the processor time of this process, which a machine busy with other things does not change.
+    """
 
     seconds: float = 0.0
+    worked: float = 0.0
     grown: int = 0
 
 
@@ -149,9 +178,10 @@ def witness() -> Callable[[], object]:
             before = remains()
             resident = reset_peak()
             seen = Witness()
-            started = time.monotonic()
+            started, idle = time.monotonic(), time.process_time()
             yield seen
             seen.seconds = time.monotonic() - started
+            seen.worked = time.process_time() - idle
             seen.grown = peak() - resident
             settle(before)
             assert remains() == before

@@ -144,11 +144,15 @@ def test_every_export_of_the_world_is_attacked(world: str) -> None:
     ("world", "function"), [(world, function) for world in WORLDS for function in CALLS[world]]
 )
 def test_a_trap_in_any_export_drops_the_instance_and_nothing_else(
-    world: str, function: str, load_warm: Callable[..., Warm], sandbox: Sandbox, witness: Callable[[], Any]
+    world: str,
+    function: str,
+    load_warm: Callable[..., Warm],
+    already_compiled: Callable[..., None],
+    witness: Callable[[], Any],
 ) -> None:
     safe = next(name for name in SAFE[world] if name != function)
     component = trapping(world, [name for name in (*CALLS[world], *NEVER[world]) if name != safe])
-    sandbox.cache.compiled(component)
+    already_compiled(component, Capability(world))
     own_instance = function == "parse-webhook"
     with witness():
         warm = load_warm(world, component, SMALL, MemoryLogSink())
@@ -167,10 +171,14 @@ def test_a_trap_in_any_export_drops_the_instance_and_nothing_else(
     ("world", "function"), [(world, function) for world in WORLDS for function in AT_LOAD[world]]
 )
 def test_a_trap_while_it_is_loaded_leaves_no_plugin(
-    world: str, function: str, load_warm: Callable[..., Warm], sandbox: Sandbox, witness: Callable[[], Any]
+    world: str,
+    function: str,
+    load_warm: Callable[..., Warm],
+    already_compiled: Callable[..., None],
+    witness: Callable[[], Any],
 ) -> None:
     component = trapping(world, [function])
-    sandbox.cache.compiled(component)
+    already_compiled(component, Capability(world))
     with witness():
         assert told(lambda: load_warm(world, component, SMALL, MemoryLogSink()))[0] == "guest_trap"
 
@@ -180,11 +188,11 @@ def test_a_trap_while_it_is_loaded_leaves_no_plugin(
 def test_a_kept_instance_gains_nothing_by_being_kept(
     attack: WarmAttack,
     load_warm: Callable[..., Warm],
-    sandbox: Sandbox,
+    already_compiled: Callable[..., None],
     witness: Callable[[], Any],
 ) -> None:
     component = attack.build()
-    sandbox.cache.compiled(component)
+    already_compiled(component, Capability(attack.world))
     sink = MemoryLogSink()
     with witness() as seen:
         assert outcome(attack, lambda: load_warm(attack.world, component, attack.limits, sink)) == "as told"
@@ -229,7 +237,10 @@ def compared(attack: WarmAttack, end: tuple[str | None, str], *, loading: bool) 
 @pytest.mark.req("PLG-033")
 @pytest.mark.parametrize("world", WORLDS)
 def test_flags_that_are_others_after_a_rebuild_are_refused(
-    world: str, load_warm: Callable[..., Warm], sandbox: Sandbox, witness: Callable[[], Any]
+    world: str,
+    load_warm: Callable[..., Warm],
+    already_compiled: Callable[..., None],
+    witness: Callable[[], Any],
 ) -> None:
     """The guest looks at the clock to tell its instances apart."""
     victim, other = SAFE[world]
@@ -237,7 +248,7 @@ def test_flags_that_are_others_after_a_rebuild_are_refused(
     component = doing(
         world, f"get-{world}-capabilities", f"(i32.or (i32.const 1) {later})", imports=[NOW], trapped=[victim]
     )()
-    sandbox.cache.compiled(component)
+    already_compiled(component, Capability(world))
     clock = StandingClock()
     with witness():
         warm = load_warm(world, component, SMALL, MemoryLogSink(), clock=clock)

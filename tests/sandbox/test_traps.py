@@ -6,8 +6,10 @@ which part of the sandbox can become simpler; that the sandbox holds in spite of
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import inspect
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,14 +19,26 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
+from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 
 import pytest
 from wasmtime import Config, Engine, ExitTrap, Store, WasiConfig, WasmtimeError
-from wasmtime.component import Component, Instance, Linker, ResourceAny, ResourceHost, ResourceType
+from wasmtime.component import (
+    Component,
+    Instance,
+    Linker,
+    ResourceAny,
+    ResourceHost,
+    ResourceType,
+    Variant,
+)
 
+from zeroclaw_host.sandbox.engine import Compiled
 from zeroclaw_host.sandbox.limits import MAX_LIST_ELEMENTS, MAX_RANDOM_BYTES
+from zeroclaw_host.sandbox.sandbox import Sandbox
 
 CALLS_ASK = """(component
   (import "ask" (func $ask {type}))
@@ -431,6 +445,89 @@ def test_trap_11_growing_past_the_ceiling_is_no_trap(bare: Bare) -> None:
     with bare.store() as store:
         store.set_limits(memory_size=2 * 65536)
         call(bare.instantiate(store, running(grows, "(memory 1)")), store)
+
+
+# --- 12: what componentize-py bakes in and gives up on ------------------------------------------------------------------
+
+BAKED_WIT = """package trap:guest;
+world guest { export run: func(what: string) -> result<string, string>; }
+"""
+
+BAKED_GUEST = """
+import os
+import time
+
+import wit_world
+from componentize_py_types import Err
+
+
+class WitWorld(wit_world.WitWorld):
+    def run(self, what):
+        if what == "chance":
+            return os.urandom(8).hex()
+        if what == "time":
+            return str(time.time())
+        if what == "import":
+            import colorsys
+
+            return colorsys.__name__
+        if what == "refuse":
+            raise Err("no")
+        raise Err(17)
+"""
+
+
+@pytest.fixture(scope="session")
+def baked(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """A Python guest without imports, for WASI was stubbed out of it; kept compiled under ``.cache``."""
+    cache = Path(__file__).parents[2] / ".cache" / "sandbox-tests"
+    key = hashlib.sha256("\0".join((BAKED_WIT, BAKED_GUEST, version("componentize-py"))).encode())
+    built = cache / f"baked-{key.hexdigest()[:32]}.wasm"
+    if not built.exists():
+        work = tmp_path_factory.mktemp("baked")
+        (work / "guest.wit").write_text(BAKED_WIT, encoding="utf-8")
+        (work / "guest.py").write_text(BAKED_GUEST, encoding="utf-8")
+        program = Path(sys.executable).with_name("componentize-py")
+        command = [str(program), "-d", "guest.wit", "-w", "guest", "componentize", "--stub-wasi", "guest"]
+        subprocess.run([*command, "-o", "guest.wasm"], cwd=work, check=True, capture_output=True)
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.move(work / "guest.wasm", built)
+    with Sandbox(cache) as sandbox:
+        return sandbox.cache.compiled(built.read_bytes())
+
+
+def ask(guest: Compiled, what: str) -> Variant:
+    """Ask a fresh instance."""
+    with Store(guest.engine) as store:
+        store.set_fuel(10**9)
+        store.set_epoch_deadline(10**6)
+        found = call(Linker(guest.engine).instantiate(store, guest.component), store, what)
+        assert isinstance(found, Variant)
+        return found
+
+
+@pytest.mark.slow
+@pytest.mark.req("PAINS-8")
+def test_trap_12_a_stubbed_python_guest_has_the_same_randomness_each_time_and_no_clock(
+    baked: Compiled,
+) -> None:
+    assert ask(baked, "chance").payload == ask(baked, "chance").payload
+    with pytest.raises(WasmtimeError, match="unreachable"):
+        ask(baked, "time")
+
+
+@pytest.mark.slow
+@pytest.mark.req("PAINS-15")
+def test_trap_12_only_modules_imported_when_it_was_built_are_in_a_python_guest(baked: Compiled) -> None:
+    with pytest.raises(WasmtimeError, match="unreachable"):
+        ask(baked, "import")
+
+
+@pytest.mark.slow
+def test_trap_12_an_error_of_another_type_than_the_exports_own_aborts_a_python_guest(baked: Compiled) -> None:
+    assert ask(baked, "refuse") == Variant("err", "no")
+    with pytest.raises(WasmtimeError, match="unreachable"):
+        ask(baked, "anything else")
 
 
 # --- 13: the interpreter's lock -----------------------------------------------------------------------------------------

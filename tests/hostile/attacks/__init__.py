@@ -5,18 +5,26 @@ The tests run every entry; ``tools/security.py`` writes the table into ``docs/se
 
 from __future__ import annotations
 
-from attacks import abusing, exploding, growing, lying, spinning, trespassing
-from attacks.attack import HARMLESS, Attack, Stage, answering
+from collections.abc import Mapping
 
-GROUPS: dict[str, tuple[Attack, ...]] = {
-    "time": spinning.ATTACKS,
-    "memory": growing.ATTACKS,
-    "values": lying.ATTACKS,
-    "what the host lends": abusing.ATTACKS,
-    "the contract": trespassing.ATTACKS,
-    "the compiler and the engine": exploding.ATTACKS,
+from attacks import abusing, exploding, growing, lying, python, spinning, trespassing
+from attacks.attack import HARMLESS, Attack, Stage, answering
+from attacks.warm import WARM_ATTACKS
+
+TOOL_GROUPS: Mapping[str, tuple[Attack, ...]] = {
+    "Time": spinning.ATTACKS,
+    "Memory": growing.ATTACKS,
+    "Values": lying.ATTACKS,
+    "What the host lends": abusing.ATTACKS,
+    "The contract": trespassing.ATTACKS,
+    "The compiler and the engine": exploding.ATTACKS,
+    "Python": python.ATTACKS,
 }
 
-ATTACKS = tuple(attack for group in GROUPS.values() for attack in group)
+GROUPS: Mapping[str, tuple[Attack, ...]] = {**TOOL_GROUPS, "Plugins that stay": WARM_ATTACKS}
+"""All attacks, as the documentation groups them."""
+
+ATTACKS = tuple(attack for group in TOOL_GROUPS.values() for attack in group)
+"""Those through the tool world."""
 
 __all__ = ["ATTACKS", "GROUPS", "HARMLESS", "Attack", "Stage", "answering"]

@@ -66,14 +66,14 @@ def repeated(count: int, call: str) -> str:
       (br_if 0 (i32.lt_u (local.get $n) (i32.const {count}))))"""
 
 
-def sleep(name: str, imports: list[str], body: str) -> Attack:
+def sleep(name: str, imports: list[str], body: str, *, says: str = "while waiting for") -> Attack:
     """An attack that waits for what never comes."""
     return Attack(
         name=name,
         build=tool(body, imports=imports),
         bound=DEADLINE,
         code="deadline_exceeded",
-        says="while waiting for",
+        says=says,
         limits=HASTY,
     )
 
@@ -98,6 +98,7 @@ WAITS = (
         [AFTER, POLL],
         handles(1000, f'(call $"{AFTER}" (i64.const -1))')
         + f'(call $"{POLL}" (i32.const 65536) (i32.const 1000) (i32.const 512))',
+        says="",
     ),
     Attack(
         name="a thousand short sleeps",

@@ -401,7 +401,7 @@ MEMORY = (
         bound="128 MiB of values at once",
         code="plugin_limit",
         limits=ROOMY,
-        host_mib=240,
+        host_mib=400,
     ),
     WarmAttack(
         name="as many entries as there are numbers",
