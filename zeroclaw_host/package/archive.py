@@ -159,13 +159,13 @@ def _extract(data: bytes, origin: str) -> tuple[dict[str, bytes], set[str]]:
 
 
 def _inflate(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, room: int, origin: str) -> bytes:
-    content = bytearray()
+    content = io.BytesIO()  # hands its bytes over without a second copy of them
     with archive.open(entry) as stream:
-        while chunk := stream.read(min(_CHUNK, room + 1 - len(content))):
-            content += chunk
-            if len(content) > room:
+        while chunk := stream.read(min(_CHUNK, room + 1 - content.tell())):
+            content.write(chunk)
+            if content.tell() > room:
                 raise ArchiveError(f"{origin} extracts to more than {MAX_EXTRACTED_BYTES} bytes")
-    return bytes(content)
+    return content.getvalue()
 
 
 def _check_entry(entry: zipfile.ZipInfo, origin: str) -> str:

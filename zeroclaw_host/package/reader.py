@@ -7,6 +7,7 @@ admission checks are the bytes that are published and run, so swapping a file in
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from collections.abc import Generator, Mapping
@@ -245,12 +246,12 @@ def _read_file(directory: int, name: str, limit: int) -> bytes:
             raise _Unfit("is not a regular file")
         if status.st_size > limit:
             raise _Unfit(f"is larger than the {limit} bytes allowed")
-        content = bytearray()
-        while chunk := os.read(descriptor, min(_CHUNK, limit + 1 - len(content))):
-            content += chunk
-            if len(content) > limit:
+        content = io.BytesIO()  # hands its bytes over without a second copy of them
+        while chunk := os.read(descriptor, min(_CHUNK, limit + 1 - content.tell())):
+            content.write(chunk)
+            if content.tell() > limit:
                 raise _Unfit(f"is larger than the {limit} bytes allowed")
-        return bytes(content)
+        return content.getvalue()
 
 
 def _storage_error(path: str, error: OSError) -> StorageError:

@@ -6,6 +6,7 @@ never trips the timeout of a single read. Proxies and credentials of the environ
 
 from __future__ import annotations
 
+import io
 import os
 import ssl
 import time
@@ -83,20 +84,20 @@ class Downloader:
             or breaks off.
         """
         source = _open_file(location) if location.scheme == "file" else self._open_http(location)
-        received = bytearray()
+        received = io.BytesIO()  # hands its bytes over without a second copy of them
         end = self.now() + self.total_timeout
         with source as opened:
             if opened.announced is not None and opened.announced > limit:
                 raise _too_large(location, limit)
             for chunk in opened.chunks:
-                received += chunk
-                if len(received) > limit:
+                received.write(chunk)
+                if received.tell() > limit:
                     raise _too_large(location, limit)
                 if self.now() > end:
                     raise _too_slow(location, self.total_timeout)
                 if progress is not None:
-                    progress(len(received), opened.announced)
-        return Download(bytes(received), opened.location)
+                    progress(received.tell(), opened.announced)
+        return Download(received.getvalue(), opened.location)
 
     @contextmanager
     def _open_http(self, location: Location) -> Generator[_Opened, None, None]:
