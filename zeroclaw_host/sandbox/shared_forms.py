@@ -117,7 +117,7 @@ class SharedForms:
                     )
             except ComponentInvalid:
                 return (
-                    None  # or it is invalid in this form alone; the compiler will see it as it was delivered
+                    None  # perhaps it is so in this form alone; the compiler will see it as it was delivered
                 )
             for draft in drafts:
                 draft.publish()

@@ -64,6 +64,10 @@ _IN_SHIM: Final = frozenset({_In.CUSTOM, _In.ALIAS, _In.TYPE, _In.IMPORT, _In.EX
 MAX_MODULES: Final = 16
 """Modules shared of one component. A Python plugin has three."""
 
+MAX_IMPORTS: Final = 1_000
+"""Imports of a component. No component that has so many is accepted; and wasmtime-py lists them in the square of their
+number."""
+
 _CORE_MODULE_SORT: Final = b"\x00\x11"
 _PLAIN_NAME: Final = b"\x00"
 
@@ -115,6 +119,7 @@ class _Rewriting:
         self._wanted: set[bytes] = set()
         """Names that somebody in the component can ask a core instance for."""
         self._modules: dict[str, bytes] = {}
+        self._imports = 0
 
     def rewritten(self, component: memoryview) -> Shared | None:
         sections = list(Reader(component, self._budget).sections(COMPONENT_HEADER))
@@ -139,11 +144,17 @@ class _Rewriting:
         elif found.kind == _In.TYPE:
             skip_types(found.body)
         elif found.kind == _In.IMPORT:
-            if any(name.startswith(IMPORT_PREFIX.encode()) for name in import_names(found.body)):
-                raise Unreadable("an import with a name of the host's own")
+            self._check_imports(import_names(found.body))
         else:
             raise Unreadable(f"section {found.kind} of a component")
         _at_end(found.body)
+
+    def _check_imports(self, names: list[bytes]) -> None:
+        self._imports += len(names)
+        if self._imports > MAX_IMPORTS:
+            raise Unreadable("more imports than any component may have")
+        if any(name.startswith(IMPORT_PREFIX.encode()) for name in names):
+            raise Unreadable("an import with a name of the host's own")
 
     def _replaced(self, found: Section) -> bytes | None:
         """The sections to put in the place of this one, if it is a module to share."""
