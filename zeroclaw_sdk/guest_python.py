@@ -46,12 +46,14 @@ PRESENT_MODULES: Final = _words(
     itertools json json.decoder json.encoder json.scanner keyword linecache marshal ntpath opcode
     operator os os.path pathlib pathlib._os posix posixpath re re._casefix re._compiler
     re._constants re._parser reprlib site stat sys textwrap time token tokenize types
-    typing weakref wit_world wit_world.exports wit_world.exports.tool wit_world.imports
-    wit_world.imports.logging wit_world.imports.secrets wit_world.imports.state zeroclaw_sdk
-    zeroclaw_sdk.guest zeroclaw_sdk.guest.annotations zeroclaw_sdk.guest.config
-    zeroclaw_sdk.guest.docs zeroclaw_sdk.guest.exports zeroclaw_sdk.guest.faults
-    zeroclaw_sdk.guest.host zeroclaw_sdk.guest.log zeroclaw_sdk.guest.secrets
-    zeroclaw_sdk.guest.shapes zeroclaw_sdk.guest.tool zeroclaw_sdk.guest.wit zipimport
+    typing weakref wit_world wit_world.exports wit_world.imports wit_world.imports.logging zeroclaw_sdk
+    zeroclaw_sdk.guest zeroclaw_sdk.guest.annotations zeroclaw_sdk.guest.channel
+    zeroclaw_sdk.guest.config zeroclaw_sdk.guest.crossing zeroclaw_sdk.guest.docs
+    zeroclaw_sdk.guest.entries zeroclaw_sdk.guest.exports zeroclaw_sdk.guest.faults
+    zeroclaw_sdk.guest.functions zeroclaw_sdk.guest.host zeroclaw_sdk.guest.inbound
+    zeroclaw_sdk.guest.log zeroclaw_sdk.guest.memory zeroclaw_sdk.guest.messages
+    zeroclaw_sdk.guest.secrets zeroclaw_sdk.guest.shapes zeroclaw_sdk.guest.state
+    zeroclaw_sdk.guest.tool zeroclaw_sdk.guest.variant zeroclaw_sdk.guest.wit zipimport
     """
 )
 """Modules that every Python plugin has loaded by the time it is built: what the interpreter and this SDK import."""

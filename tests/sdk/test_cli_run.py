@@ -123,7 +123,7 @@ def test_a_new_plugin_does_what_its_readme_says(command: Run, tmp_path: Path, ki
     script = readme.partition("```sh\n")[2].partition("```")[0]
     runs = script[script.index("zeroclaw-plugin run") : script.index("python -m pytest")]
     (tmp_path / "runs.sh").write_text(f"set -e\n{runs}")
-    done = command("../../bin/sh", tmp_path / "runs.sh", cwd=hello)
+    done = command("/bin/sh", tmp_path / "runs.sh", cwd=hello)
     assert done.status == 0, done.err
     expected = {"channel": '"content": "hi"', "memory": '"key": "tea"'}
     assert expected[kind] in done.out
