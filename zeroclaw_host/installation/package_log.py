@@ -148,7 +148,9 @@ class PackageLog:
                 self._write(file, line + b"\n")
                 self._write_head(number + 1, _digest(line))
         except OSError as error:
-            raise storage_error(error, str(self.path), "write to the package log") from error
+            raise storage_error(
+                error, str(self.path.parent), f"write to the package log {self.path.name}"
+            ) from error
 
     def verify(self) -> Verification:
         """Read everything and check the chain.

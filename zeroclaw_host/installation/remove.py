@@ -19,7 +19,7 @@ from zeroclaw_host.installation.lock import Clock, DirectoryLock, locked
 from zeroclaw_host.installation.package_log import Action, Journal, Unlogged
 from zeroclaw_host.installation.recovery import Kept, recover, settle, sweep
 from zeroclaw_host.installation.rows import seed_for
-from zeroclaw_host.package.manifest import is_package_name
+from zeroclaw_host.package.manifest import Manifest, is_package_name
 from zeroclaw_host.package.signature import SignaturePolicy
 
 
@@ -35,6 +35,8 @@ class RemoveReport:
     """The key of the default tool binding's row, which stays, where the package was owed one."""
     leftover: Path | None
     """A hidden entry with what could not be deleted. It is marked as deleted and is never put back."""
+    manifest: Manifest | None = None
+    """That of the package, where it was one."""
     kept: tuple[Kept, ...] = ()
     """Stagings of the same name that stay; none of them keeps the name from being used."""
 
@@ -81,7 +83,7 @@ def remove(
         elif not settled.deleted:
             raise _nothing(directory, name)
         kept = sweep(lock, files, name)
-    return RemoveReport(name, None, directory / name, None, leftover, kept)
+    return RemoveReport(name, None, directory / name, None, leftover, kept=kept)
 
 
 def _remove_installed(
@@ -103,6 +105,7 @@ def _remove_installed(
         directory=installed.directory,
         key=None if seed is None else seed.key,
         leftover=work.leftover,
+        manifest=installed.manifest,
     )
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from zeroclaw_host.installation.transaction import EntryName, TransactionKind
 from zeroclaw_host.instance import InstanceIdentity
+from zeroclaw_host.package.manifest import Capability
 
 ECHO = (Path(__file__).parent / "guest" / "echo.wat").read_text()
 KEY = InstanceIdentity.default_tool("wat-echo").key
@@ -494,3 +495,59 @@ def test_a_search_works_from_what_the_registry_offered_last_and_an_install_does_
     assert "this is what it offered on " in offline.err
     assert zeroclaw("plugin", "install", "wat-echo", "--registry", str(place / "registry.json")).status == 7
     assert zeroclaw("plugin", "search", "echo", "--registry", str(home.path / "other.json")).status == 7
+
+
+@pytest.mark.req("PLG-162", "PLG-163", "PLG-164", "PLG-165")
+def test_remove_prints_every_binding_and_every_grant_it_leaves_and_the_command_that_takes_one_away(
+    home, zeroclaw, package
+) -> None:
+    source = package(capabilities=("tool", "channel"), more=HTTP + '[egress]\nhosts = ["api.example.com"]\n')
+    assert zeroclaw("plugin", "install", str(source), "--no-verify").status == 0
+    work, quiet = (InstanceIdentity("wat-echo", Capability.CHANNEL, alias).key for alias in ("work", "quiet"))
+    home.config_file.write_text(
+        home.config_file.read_text()
+        + f'\n[[plugins.entries]]\nname = "{work}"\negress_hosts = ["chat.example.com"]\n'
+        + f'\n[[plugins.entries]]\nname = "{quiet}"\negress_hosts = []\n'
+        + '\n[channels.plugin.work]\npackage = "wat-echo"\n[channels.plugin.quiet]\npackage = "wat-echo"\n'
+        + '[channels.plugin.other]\npackage = "other"\n'
+    )
+    before = home.config_file.read_bytes()
+    outcome = zeroclaw("plugin", "remove", "wat-echo")
+    assert home.config_file.read_bytes() == before
+    lines = outcome.out.splitlines()
+    assert lines[:3] == [
+        "removed wat-echo 1.0.0",
+        "  channels.plugin.quiet stays, and is still bound to it",
+        "  channels.plugin.work stays, and is still bound to it",
+    ]
+    assert [line for line in lines if "still grants" in line] == [
+        f"  {KEY} still grants api.example.com; to take that away:",
+        f"  {work} still grants chat.example.com; to take that away:",
+    ]
+    assert not any("other" in line for line in lines[:-1])
+    assert "Any package installed as wat-echo has all of this" in lines[-1]
+    for line in lines:
+        if line.startswith("    zeroclaw"):
+            assert zeroclaw(*shlex.split(line)[1:]).status == 0
+    rows = tomllib.loads(home.config_file.read_text())["plugins"]["entries"]
+    assert not any(row.get("egress_hosts") for row in rows)
+
+
+@pytest.mark.req("PLG-163", "PLG-164")
+def test_of_a_package_that_owned_nothing_nothing_is_said_to_stay(zeroclaw, package) -> None:
+    zeroclaw("plugin", "install", str(package()))
+    assert zeroclaw("plugin", "remove", "wat-echo").out == "removed wat-echo 1.0.0\n"
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_package_log_that_cannot_be_written_stops_the_command_and_names_the_directory(
+    home, zeroclaw
+) -> None:
+    log = home.data / "logs" / "packages.jsonl"
+    log.unlink()
+    log.mkdir()
+    before = state(home.plugins)
+    outcome = zeroclaw("plugin", "remove", "wat-echo")
+    assert outcome.status == 7
+    assert f"cannot write to the package log packages.jsonl: is a directory ({log.parent})" in outcome.err
+    assert state(home.plugins) == before

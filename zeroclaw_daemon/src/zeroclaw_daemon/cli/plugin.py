@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zeroclaw_daemon.cli.environment import Environment, environment, warned_snapshot
-from zeroclaw_daemon.cli.output import say, say_json, table, warn
+from zeroclaw_daemon.cli.output import say_json, table, warn
 from zeroclaw_daemon.cli.package_views import (
     list_json,
     package_json,
@@ -25,6 +25,7 @@ from zeroclaw_daemon.cli.plugin_cache import app as cache_app
 from zeroclaw_daemon.cli.plugin_fsck import fsck
 from zeroclaw_daemon.cli.plugin_log import log
 from zeroclaw_daemon.cli.plugin_migrate import migrate
+from zeroclaw_daemon.cli.plugin_removal import removal_json, say_removed
 from zeroclaw_daemon.cli.plugin_update import displaced_json, say_displaced, update
 from zeroclaw_daemon.cli.progress import Activity
 from zeroclaw_host.errors import Kind, RegistryError, Remedy, RemedyAction
@@ -207,29 +208,18 @@ def remove(context: typer.Context, name: NameArgument, as_json: JsonOption = Fal
     What an interrupted install left under the name is removed as well; anything else that is there stays, and the reason
     is told.
     """
+    from zeroclaw_daemon.config.remains import remains
+
     current = environment(context)
     current.json = as_json
     snapshot = usable(current)
     with _host(current, snapshot) as host:
         report = host.remove(name)
-    kept = (
-        report.key
-        if report.key is not None and snapshot.config.plugins.entry(report.key) is not None
-        else None
-    )
+    left = remains(report.name, report.manifest, snapshot.config)
     if as_json:
-        left = [{"path": str(each.path), "because": each.because.value} for each in report.kept]
-        facts = {"name": report.name, "version": report.version, "removed": True, "kept_row": kept}
-        say_json({**facts, "kept_entries": left, "leftover": report.leftover and str(report.leftover)})
-        return
-    what = visible(report.version) if report.version is not None else "(what an install had left)"
-    say(f"removed {visible(report.name)} {what}")
-    if kept is not None:
-        say(f"  its configuration and grants stay in plugins.entries, under {kept}")
-    if report.leftover is not None:
-        warn(f"what could not be deleted is in {report.leftover} and does no harm")
-    for each in report.kept:
-        warn(f"{each.path} stays: {each.because}")
+        say_json(removal_json(report, left))
+    else:
+        say_removed(report, left, current.place)
 
 
 def usable(current: Environment) -> Snapshot:
