@@ -225,9 +225,9 @@ def test_many_copies_of_one_name_are_each_judged_a_few_times_only(
 ) -> None:
     judged: list[str] = []
 
-    def counted(reader: PackageReader, policy: SignaturePolicy) -> AdmittedPackage:
+    def counted(reader: PackageReader, policy: SignaturePolicy, **more: Any) -> AdmittedPackage:
         judged.append(reader.origin)
-        return admit(reader, policy)
+        return admit(reader, policy, **more)
 
     monkeypatch.setattr(discovery, "admit", counted)
     for number in range(40):

@@ -116,7 +116,7 @@ def test_the_verdict_holds_what_the_engine_said_below_what_the_host_says(
     write_package(tmp_path / "plugins" / "echo", component=trapping_component)
     verdict = host.check("echo")
     assert not verdict.loads
-    assert verdict.causes[0] == "the plugin aborted"
+    assert verdict.causes[0] == "the plugin aborted (unreachable)"
     assert verdict.error is not None
     assert verdict.error.details["trap"] == "unreachable"
     assert "boom" in str(verdict.error.details["backtrace"])

@@ -20,8 +20,8 @@ from zeroclaw_host.errors import (
     ZeroclawError,
 )
 from zeroclaw_host.installation.filesystem import storage_error
-from zeroclaw_host.package.admission import AdmittedPackage, admit
-from zeroclaw_host.package.manifest import MANIFEST_NAME, Manifest, parse_manifest
+from zeroclaw_host.package.admission import AdmittedPackage, ReadManifest, admit
+from zeroclaw_host.package.manifest import Manifest
 from zeroclaw_host.package.notices import Notice
 from zeroclaw_host.package.reader import DirectoryReader, PackageReader, SkillTree
 from zeroclaw_host.package.signature import SignaturePolicy, SignatureVerdict
@@ -168,15 +168,19 @@ class _Candidate:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._reader = DirectoryReader(path)
-        self._manifest = self._reader.read_manifest()
-        self.name = parse_manifest(self._manifest, path=str(path / MANIFEST_NAME)).name
+        self._read = ReadManifest.of(self._reader)
+        self.name = self._read.manifest.name
+
+    def admit(self, policy: SignaturePolicy, reader: PackageReader | None = None) -> AdmittedPackage:
+        """Judge the package; ``reader`` may stand in for what is read besides the manifest."""
+        return admit(reader or self, policy, read=self._read)
 
     @property
     def origin(self) -> str:
         return self._reader.origin
 
     def read_manifest(self) -> bytes:
-        return self._manifest
+        return self._read.data
 
     def read_component(self, wasm_path: str) -> bytes:
         return self._reader.read_component(wasm_path)
@@ -186,7 +190,7 @@ class _Candidate:
 
 
 def _installed(candidate: _Candidate, policy: SignaturePolicy) -> InstalledPackage:
-    package = admit(candidate, policy)
+    package = candidate.admit(policy)
     return InstalledPackage(
         directory=candidate.path,
         manifest=package.manifest,
@@ -223,7 +227,7 @@ def _ambiguity(candidate: _Candidate, ambiguous: list[_Candidate]) -> AmbiguousN
 def _manifest_stands(candidate: _Candidate, policy: SignaturePolicy) -> bool:
     """Whether admission gets as far as the component."""
     try:
-        admit(_UpToComponent(candidate), policy)
+        candidate.admit(policy, _UpToComponent(candidate))
     except _ComponentReached:
         return True
     except ZeroclawError:

@@ -59,9 +59,32 @@ class AdmittedPackage:
         return found
 
 
-def admit(reader: PackageReader, policy: SignaturePolicy) -> AdmittedPackage:
+@dataclass(frozen=True, slots=True)
+class ReadManifest:
+    """A manifest of the right shape, with the bytes and the text it was read from: read once, used for all that follows."""
+
+    data: bytes = field(repr=False)
+    source: TomlSource = field(repr=False)
+    manifest: Manifest
+
+    @classmethod
+    def of(cls, reader: PackageReader) -> ReadManifest:
+        """The manifest of a package.
+
+        :raises ManifestError: there is none, it is no TOML, or it breaks a rule of shape.
+        :raises StorageError: the file system failed.
+        """
+        data = reader.read_manifest()
+        source = TomlSource.parse(data, path=f"{reader.origin}/{MANIFEST_NAME}")
+        return cls(data, source, read_manifest(source))
+
+
+def admit(
+    reader: PackageReader, policy: SignaturePolicy, *, read: ReadManifest | None = None
+) -> AdmittedPackage:
     """Judge a package.
 
+    :param read: its manifest, when that was read from this reader before.
     :raises ManifestMissing: there is no manifest.
     :raises ManifestError: the manifest is no TOML or breaks a rule of shape.
     :raises SkillsInvalid: the package says it holds skills and does not.
@@ -71,20 +94,19 @@ def admit(reader: PackageReader, policy: SignaturePolicy) -> AdmittedPackage:
     :raises DigestMismatch: the component is not the one that the manifest declares.
     :raises StorageError: the file system failed.
     """
-    manifest_bytes = reader.read_manifest()
-    source = TomlSource.parse(manifest_bytes, path=f"{reader.origin}/{MANIFEST_NAME}")
-    manifest = read_manifest(source)
+    read = read or ReadManifest.of(reader)
+    manifest = read.manifest
     skills = SkillTree()
     if Capability.SKILL in manifest.capabilities:
         skills = reader.read_skills()
         parse_skills(skills)
-    verdict = verify(manifest_bytes, manifest, policy)
+    verdict = verify(read.data, manifest, policy)
     notices = enforce(verdict, manifest, policy) + _reserved(manifest)
-    schema = compile_schema(manifest, source)
+    schema = compile_schema(manifest, read.source)
     component, digest = _read_component(reader, manifest)
     return AdmittedPackage(
         manifest=manifest,
-        manifest_bytes=manifest_bytes,
+        manifest_bytes=read.data,
         component=component,
         component_sha256=digest,
         skills=skills,
