@@ -529,6 +529,9 @@ class TestReplacement:
         assert all(written[path] < synced[path] < claim for path in written)
         for move in (claim, published):
             assert events[move - 1].operation is events[move + 1].operation is Operation.SYNC
+        # The entry that a package is moved into, or out of, is on the disk before it is.
+        assert events[claim - 1].path.startswith(".x.replacing-v1-")
+        assert events[published - 1].path.startswith(".x.installing-v1-")
         drops = [
             event.number
             for event in events
