@@ -162,6 +162,7 @@ def broken(base: type = Bare, **members: object) -> type:
 @pytest.mark.parametrize(
     ("cls", "said"),
     [
+        (broken(name=7), 'Broken: set `name = "..."` on the class'),
         (broken(name=""), 'Broken: set `name = "..."` on the class'),
         (type("Broken", (Channel,), {"name": "x"}), "Broken: define `send`"),
         (type("Broken", (Memory,), {"name": "x"}), "Broken: define `recall`"),

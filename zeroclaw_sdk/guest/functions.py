@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from zeroclaw_sdk.guest.crossing import Crossing, crossing_of
 from zeroclaw_sdk.guest.faults import DefinitionInvalid
+from zeroclaw_sdk.guest.wit import encodable
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -92,10 +93,11 @@ class Definition:
 
     def __init__(self, base: type, cls: type) -> None:
         where = cls.__qualname__
-        if not getattr(cls, "name", ""):
+        name: object = getattr(cls, "name", None)
+        if not isinstance(name, str) or not name:
             raise DefinitionInvalid(f'{where}: set `name = "..."` on the class')
         self.cls = cls
-        self.name: str = getattr(cls, "name")  # noqa: B009 - no attribute of every type
+        self.name = encodable(name)
         self.functions = functions_of(base)
         self.defined = frozenset(
             each for each in self.functions if getattr(cls, each) is not getattr(base, each)
