@@ -192,6 +192,7 @@ def test_what_cannot_be_told_does_not_happen(tmp_path: Path, step: str, number: 
         install(plugins, source, policy=STRICT, load_check=None, journal=log)
     assert not (plugins / "x").exists()
     assert log.verify().intact
+    assert log.verify().records == ()
     failing = False
     install(plugins, source, policy=STRICT, load_check=None, journal=log)
     found = log.verify()
@@ -201,6 +202,7 @@ def test_what_cannot_be_told_does_not_happen(tmp_path: Path, step: str, number: 
     with pytest.raises(StorageError, match="package log"):
         remove(plugins, "x", policy=STRICT, journal=log)
     assert (plugins / "x" / "plugin.wasm").exists()
+    assert len(log.verify().records) == 1
 
 
 def test_an_empty_or_missing_log_is_intact(log: PackageLog) -> None:

@@ -144,9 +144,7 @@ class PackageLog:
         try:
             with self._locked() as file:
                 number, digest = self._end(file)
-                line = self._line(record, number + 1, digest)
-                self._write(file, line + b"\n")
-                self._write_head(number + 1, _digest(line))
+                self._write(file, number + 1, self._line(record, number + 1, digest))
         except OSError as error:
             raise storage_error(
                 error, str(self.path.parent), f"write to the package log {self.path.name}"
@@ -198,14 +196,15 @@ class PackageLog:
             self._write_head(number, digest)
         return max(number, at_least), digest
 
-    def _write(self, file: int, data: bytes) -> None:
-        """All of it, on the disk; or nothing."""
+    def _write(self, file: int, number: int, line: bytes) -> None:
+        """The record and the note of it, on the disk; or nothing."""
         start = os.lseek(file, 0, os.SEEK_CUR)
         try:
             self._at("write a record")
-            _write_all(file, data)
+            _write_all(file, line + b"\n")
             self._at("flush the log")
             os.fsync(file)
+            self._write_head(number, _digest(line))
         except OSError:
             os.ftruncate(file, start)
             raise
