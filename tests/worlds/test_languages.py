@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from zeroclaw_host.errors import GuestFailure, GuestTrap, MemoryLimit, OutOfFuel
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
+from zeroclaw_host.sandbox.conversion import CompiledConversion, StockConversion
 from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig
 from zeroclaw_host.services.logging import MemoryLogSink
@@ -21,6 +24,17 @@ PERMISSIONS = ("config_read", "state_read", "state_write")
 
 TOLD = "none 1 conflict 256:32640:1 2 ok none invalid-key hush not-found"
 """What the guests say of their trip: the answer of each host function, in the order in which they call them."""
+
+
+CONVERSIONS = {"compiled": CompiledConversion, "stock": StockConversion}
+
+
+@pytest.fixture(scope="module", params=sorted(CONVERSIONS))
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """Both ways across the boundary."""
+    cache = Path(__file__).parents[2] / ".cache" / "test-guests" / "compiled"
+    with Sandbox(cache, threads=2, conversion=CONVERSIONS[request.param]()) as found:
+        yield found
 
 
 class Stored:
