@@ -33,17 +33,20 @@ lint: $(INSTALLED)
 	$(BIN)/lint-imports
 	$(BIN)/python tools/contract.py --check
 	$(BIN)/python tools/reference.py --check
+	$(BIN)/python tools/security.py --check
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 bench: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group bench
 	$(BIN)/python -m benchmarks
 
-# The reference pages that are generated from the code.
+# The pages that are generated from the code and from the tests.
 docs: $(INSTALLED)
 	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/security.py
 
 wheels: $(INSTALLED)
 	$(BIN)/python -m build --wheel --outdir dist .
