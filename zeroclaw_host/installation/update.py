@@ -103,9 +103,9 @@ class UpdateResult:
     @property
     def older(self) -> bool:
         """Whether the selected version is older than the one that was installed (PLG-304)."""
-        return None not in (self.version, self.installed) and is_older(
-            self.version or "", self.installed or ""
-        )
+        if self.version is None or self.installed is None:
+            return False
+        return is_older(self.version, self.installed)
 
     @property
     def failed(self) -> bool:
@@ -140,7 +140,7 @@ class Updater:
 
     directory: Path
     policy: SignaturePolicy
-    load_check: LoadCheck | None
+    load_check: LoadCheck
     rows: RowStore | None = None
     filesystem: FileSystem | None = None
     clock: Clock | None = None
