@@ -11,6 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from zeroclaw_daemon.config.entries import EntryResolver
+from zeroclaw_daemon.config.file import load
+from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_daemon.plugin_tools import PluginTools
+from zeroclaw_host.services.bundle import InstanceServices
+from zeroclaw_host.services.logging import MemoryLogSink
+
 SECONDS = 240.0
 """Long, because what is tried here waits for every other process of the machine."""
 
@@ -71,6 +78,28 @@ def install(home, zeroclaw, package, component: bytes) -> None:
     done = zeroclaw("plugin", "install", str(package(component=with_library(component))))
     assert done.status == 0, done.err
     assert artifacts(home) == ["module", "shared"]
+
+
+def test_whether_modules_are_shared_is_a_setting_that_holds_from_the_next_turn_on(
+    home, zeroclaw, package, echo_component
+) -> None:
+    install(home, zeroclaw, package, echo_component)
+    services = InstanceServices(config=EntryResolver(lambda: load(home.config_file)), log=MemoryLogSink())
+    loads: list[str] = []
+    tools = PluginTools(
+        Paths.resolve(None, home.environment()), services, on_load=lambda: loads.append("loaded")
+    )
+    try:
+        assert [tool.name for tool in tools.tools(load(home.config_file))] == ["wat_echo"]
+        assert tools.host is not None
+        assert [found.name for found in tools.host.improvable()] == ["wat-echo"]
+        home.configure(f"{ON}[plugins.compile]\nshare_core_modules = false\n")
+        assert [tool.name for tool in tools.tools(load(home.config_file))] == ["wat_echo"]
+        assert tools.host.improvable() == ()
+        assert artifacts(home) == ["component", "module", "shared"]
+        assert loads == ["loaded", "loaded"]
+    finally:
+        tools.close()
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_daemon.config.schema import PluginCompile
 from zeroclaw_daemon.plugins import open_host, plugins_dir, signature_policy
 from zeroclaw_daemon.records import record
 from zeroclaw_host.errors import PluginUnavailable, StorageError, ZeroclawError
@@ -48,6 +49,7 @@ class _Settings:
     directory: Path
     policy: SignaturePolicy
     limits: Limits
+    compiling: PluginCompile
     ceiling: int
 
 
@@ -117,6 +119,7 @@ class PluginTools:
             plugins_dir(snapshot, self._paths),
             signature_policy(snapshot),
             plugins.limits.as_limits(),
+            plugins.compile,
             plugins.max_active_instances,
         )
         with self._lock:
