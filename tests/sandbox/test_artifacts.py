@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
+import resource
 import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,8 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zeroclaw_host.errors import RemedyAction, StorageError
+from zeroclaw_host.sandbox import shelf
 from zeroclaw_host.sandbox.artifacts import ArtifactStore
-from zeroclaw_host.sandbox.shelf import TOUCH_SECONDS, ArtifactName
+from zeroclaw_host.sandbox.shelf import TOUCH_SECONDS, ArtifactName, lock
 
 HERE = "a" * 64
 ELSEWHERE = "b" * 64
@@ -195,6 +200,56 @@ def test_a_turn_waits_for_another_ones_and_leaves_no_file(store):
         with store.turn(NAME, seconds=0.1, waiting=told.append):
             assert told, "it waited, and then went on"
     assert [path.name for path in store.directory.iterdir()] == ["key"]
+
+
+def test_a_turn_for_several_waits_no_longer_than_one_for_one(store):
+    names = [ArtifactName("module", f"{number:064x}") for number in range(8)]
+    told: list[float] = []
+    with store.turn(*names, seconds=10):
+        begun = time.monotonic()
+        with store.turn(*reversed(names), seconds=0.2, waiting=told.append):
+            assert time.monotonic() - begun < 0.8, "eight times as long would be 1.6"
+    assert told == sorted(told)
+    assert told[-1] < 0.4
+    assert [path.name for path in store.directory.iterdir()] == ["key"]
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """The system opens nothing more for this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    next_one = os.open(os.devnull, os.O_RDONLY)
+    os.close(next_one)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next_one, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_want_of_descriptors_says_nothing_against_an_artifact(store):
+    path = put(store)
+    user = User()
+    with no_descriptor_left(), pytest.raises(StorageError, match="Too many open files"), store.open(NAME):
+        pass
+    with store.open(NAME) as artifact:
+        assert artifact is not None
+        with no_descriptor_left():
+            artifact.keep_while(user)  # it is not counted as in use then, and good all the same
+    assert read(store) == b"compiled"
+    assert path.exists()
+
+
+def test_who_looks_whether_an_artifact_is_in_use_keeps_nobody_from_using_it(store, monkeypatch):
+    path = put(store)
+    user = User()
+    with path.open() as looking:
+        assert lock(looking.fileno(), fcntl.LOCK_EX)
+        monkeypatch.setattr(shelf.time, "sleep", lambda _: looking.close())  # done while the other one waits
+        with store.open(NAME) as artifact:
+            assert artifact is not None
+            artifact.keep_while(user)
+    assert in_use(store)
 
 
 def test_who_gives_up_waiting_for_a_turn_is_let_go(store):

@@ -265,7 +265,7 @@ def test_a_process_that_holds_the_lock_and_was_stopped_delays_no_longer_than_a_c
     cache = ComponentCache(directory, Engines(), limits=CompileLimits(seconds=0.3))
     digest = hashlib.sha256(component).hexdigest()
     told: list[float] = []
-    with (directory / f".component-{digest[:16]}.lock").open("w") as held:
+    with (directory / f".component-{digest}.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with suppress(CompileLimit):  # the time is short for the compiler too
             cache.load(component, progress=told.append)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -62,6 +63,31 @@ def test_what_is_of_least_use_comes_first(shelf):
     assert [artifact.stale for artifact in shelf.stored()] == [True, True, True, False, False]
     assert shelf.stored()[0].name is None
     assert shelf.stored()[-1].name == ArtifactName("component", f"{1:064x}")
+
+
+def test_what_was_used_in_the_future_is_of_a_clock_that_went_wrong_and_goes_first(shelf):
+    now, old = put(shelf, 1), put(shelf, 2, age=3 * HOUR)
+    soon = put(shelf, 3, age=-HOUR / 2)  # within what the time of use is exact to
+    later, much_later = put(shelf, 4, age=-2 * HOUR), put(shelf, 5, age=-9000 * HOUR)
+    assert names(shelf.stored()) == [later, much_later, old, now, soon]
+
+
+def test_thousands_of_artifacts_are_pruned_in_time_that_grows_with_their_number(shelf):
+    for number in range(4000):
+        shelf.path(ArtifactName("component", f"{number:064x}")).touch()
+    compared: list[int] = []
+
+    class Counted(type(shelf.directory)):
+        def __eq__(self, other: object) -> bool:
+            compared.append(1)
+            return super().__eq__(other)
+
+        __hash__ = Path.__hash__
+
+    found = Shelf(Counted(shelf.directory), HERE)
+    pruned = found.prune(0, also=found.stored()[::2])
+    assert (len(pruned.removed), len(pruned.kept)) == (2000, 2000)
+    assert len(compared) < 5 * 4000
 
 
 def test_nothing_goes_at_the_bound_and_the_first_one_past_it(shelf):
@@ -168,6 +194,25 @@ def test_what_nobody_holds_is_abandoned_after_a_minute(name, shelf):
         assert path.exists(), "its maker is at work"
     shelf.sweep()
     assert not path.exists()
+    path.write_bytes(b"half")
+    os.utime(path, (time.time() + 61, time.time() + 61))
+    shelf.sweep()
+    assert not path.exists(), "the clock was set back since"
+
+
+def test_what_the_system_does_not_open_at_the_moment_is_not_taken_for_free(shelf, monkeypatch):
+    artifact, partial = put(shelf, 1), shelf.directory / ".x.partial"
+    partial.write_bytes(b"half")
+    os.utime(partial, (0, 0))
+
+    def exhausted(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(shelves.os, "open", exhausted)
+    assert [found.in_use for found in shelf.stored()] == [True]
+    assert shelf.prune(0).removed == ()
+    assert artifact.exists()
+    assert partial.exists()
 
 
 def test_where_there_are_no_locks_nothing_is_taken_for_abandoned_and_artifacts_are_still_removed(

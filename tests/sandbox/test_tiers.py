@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from wasmtime import Store
+from wasmtime import Store, WasmtimeError
 
 from zeroclaw_host.errors import ComponentInvalid, ComponentMismatch, PluginUnavailable, StorageError
 from zeroclaw_host.sandbox import cache as caching
 from zeroclaw_host.sandbox import shared_forms
 from zeroclaw_host.sandbox.compile import Source
-from zeroclaw_host.sandbox.linker import LinkedComponent, Surface
+from zeroclaw_host.sandbox.linker import LinkedComponent, LinkedForm, Surface
 from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.sandbox.sharing import SHARED_BYTES, Shared, import_name
 from zeroclaw_host.sandbox.structure import MAX_EXTERNS
@@ -28,6 +29,23 @@ LIBRARY = f"""(core module $library
     (import "own" "memory" (memory 1))
     (func (export "answer") (result i32) (i32.load8_u (i32.const 0)))
     (@custom "padding" "{"x" * SHARED_BYTES}"))"""
+
+BUSY = f"""(core module $library
+    (import "own" "memory" (memory 1))
+    (memory $second 2)
+    (table $table 4 funcref)
+    (elem (i32.const 1) $recurse)
+    (global $left (mut i32) (i32.const 5))
+    (start $begin)
+    (func $begin (global.set $left (i32.add (global.get $left) (i32.const 2))))
+    (func $recurse (result i32)
+      (if (result i32) (global.get $left)
+        (then (global.set $left (i32.sub (global.get $left) (i32.const 1)))
+          (call_indirect $table (result i32) (i32.const 1)))
+        (else (i32.add (i32.load8_u (i32.const 0)) (memory.grow $second (i32.const 1))))))
+    (export "answer" (func $recurse))
+    (@custom "padding" "{"x" * SHARED_BYTES}"))"""
+"""A library with a start function, a table, elements and a memory of its own, which it makes larger."""
 
 NOTHING = Surface(
     interfaces={},
@@ -98,6 +116,23 @@ def answer(linked: LinkedComponent) -> int:
     found = function(store)
     assert isinstance(found, int)
     return found
+
+
+OFFSET = re.compile(r"0x[0-9a-f]+")
+
+
+def ending(form: LinkedForm, *, fuel: int = 10_000, **limits: int) -> str:
+    """What comes of a new instance within these bounds: its answer and the fuel it took, or the trap's words."""
+    store = Store(form.compiled.engine)
+    store.set_limits(**limits)
+    store.set_fuel(fuel)
+    store.set_epoch_deadline(1_000_000)
+    try:
+        function = form.linker.instantiate(store, form.compiled.component).get_func(store, "run")
+        assert function is not None
+        return f"{function(store)} after {fuel - store.get_fuel()}"
+    except WasmtimeError as error:
+        return OFFSET.sub("", str(error))  # where code lies is counted from its module, or from its component
 
 
 def artifacts(sandbox: Sandbox) -> Counter[str]:
@@ -383,6 +418,47 @@ def test_instances_are_made_without_a_fault_while_the_form_changes(sandbox: Sand
         sandbox.improve(component)
         improved.set()
         assert all(caller.result() for caller in callers)
+
+
+def test_a_plugin_that_is_being_improved_is_loaded_meanwhile_in_the_form_there_is(
+    sandbox: Sandbox, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    component = plugin(41)
+    sandbox.load(component, NOTHING)
+    monkeypatch.setattr("zeroclaw_host.sandbox.compile._POLL_SECONDS", 0.01)
+    loaded: list[LinkedComponent] = []
+    with ThreadPoolExecutor(1) as pool:
+
+        def load(_: float) -> None:
+            if not loaded:
+                loaded.append(pool.submit(sandbox.load, component, NOTHING).result(timeout=20))
+
+        sandbox.improve(component, progress=load)
+    assert answer(loaded[0]) == 41
+
+
+@pytest.mark.req("PLG-020", "PLG-021")
+def test_fuel_memory_and_instances_end_both_forms_at_the_same_point_with_the_same_words(
+    sandbox: Sandbox, plugin: Plugin
+) -> None:
+    component = plugin(41, library=BUSY)
+    linked = sandbox.load(component, NOTHING)
+    shared = linked.form
+    assert shared.compiled.modules
+    sandbox.improve(component)
+    plain = linked.form
+    bounds = [
+        *({"fuel": fuel} for fuel in range(40)),
+        *({"memory_size": pages * 65536} for pages in range(5)),
+        *({"instances": instances} for instances in range(4)),
+        *({"memories": memories} for memories in range(4)),
+        *({"tables": tables} for tables in range(3)),
+        *({"table_elements": elements} for elements in range(6)),
+    ]
+    ends = [(ending(shared, **bound), ending(plain, **bound)) for bound in bounds]
+    assert [one for one, _ in ends] == [other for _, other in ends]
+    assert len({one for one, _ in ends}) >= 6, "some came through, and each bound was met"
+    assert any("library" in one and "!recurse" in one for one, _ in ends), "whose code it was can be read"
 
 
 # --- several at once ----------------------------------------------------------------------------------------------------

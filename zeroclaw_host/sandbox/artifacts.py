@@ -17,14 +17,14 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from zeroclaw_host.errors import StorageError
 from zeroclaw_host.sandbox import private_directory
 from zeroclaw_host.sandbox.private_directory import storage_errors
-from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES, ArtifactName, Shelf, lock, touch
+from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES, ArtifactName, Shelf, lease, lock, open_own, touch
 
 _DIGEST_BYTES: Final = 32
 _DOMAIN: Final = b"zeroclaw.artifacts.v1\0"
@@ -47,9 +47,9 @@ class Artifact:
         return f"/proc/self/fd/{self._descriptor}"
 
     def keep_while(self, user: object) -> None:
-        """Count the artifact as in use for as long as this object lives."""
-        lease = os.dup(self._descriptor)  # shares the lock
-        weakref.finalize(user, _end_lease, lease)
+        """Count the artifact as in use for as long as this object lives, if there is a descriptor left for that."""
+        with suppress(OSError):
+            weakref.finalize(user, _end_lease, os.dup(self._descriptor))  # shares the lock
 
 
 class Draft(Artifact):
@@ -74,7 +74,7 @@ class Draft(Artifact):
         with storage_errors(self._store.directory):
             self._store.seal(self._name, self._descriptor)
             os.fsync(self._descriptor)
-            lock(self._descriptor, fcntl.LOCK_SH)  # from here on in use, like one that was opened
+            lease(self._descriptor)  # from here on in use, like one that was opened
             self._temporary.replace(self._store.shelf.path(self._name))
             private_directory.sync(self._store.directory)
         self._store.tidy(self._name)
@@ -103,8 +103,12 @@ class ArtifactStore:
 
     @contextmanager
     def open(self, name: ArtifactName) -> Generator[Artifact | None]:
-        """The artifact, checked, for the time of the block; None when there is none that can be trusted."""
-        descriptor = self._open(name)
+        """The artifact, checked, for the time of the block; None when there is none that can be trusted.
+
+        :raises StorageError: the system does not let it be looked at, for want of descriptors or memory.
+        """
+        with storage_errors(self.directory):
+            descriptor = self._open(name)
         try:
             yield None if descriptor is None else Artifact(descriptor)
         finally:
@@ -133,21 +137,34 @@ class ArtifactStore:
             temporary.unlink(missing_ok=True)
 
     @contextmanager
-    def turn(self, name: ArtifactName, *, seconds: float, waiting: Waiting | None = None) -> Generator[None]:
-        """Wait while another process compiles the same, and no longer than that may take.
+    def turn(self, *names: ArtifactName, seconds: float, waiting: Waiting | None = None) -> Generator[None]:
+        """Wait while others, processes or threads, compile the same, and no longer than that may take.
 
-        The lock saves work, no more: without it both would compile, and either file is good. So nobody waits longer for
-        the holder, who may have been stopped.
+        The locks save work, no more: without them both would compile, and either file is good. So nobody waits longer for
+        a holder, who may have been stopped.
 
+        :param seconds: the longest wait for all of them together.
         :param waiting: told the time spent so far; whoever raises there gives up.
-        :raises StorageError: the lock's file cannot be made.
+        :raises StorageError: a lock's file cannot be made.
         """
+        started = time.monotonic()
+        with ExitStack() as held:
+            for name in sorted(
+                names, key=lambda name: (name.kind, name.digest)
+            ):  # one order, or two wait for ever
+                held.enter_context(self._locked(name, started, seconds, waiting))
+            yield
+
+    @contextmanager
+    def _locked(
+        self, name: ArtifactName, started: float, seconds: float, waiting: Waiting | None
+    ) -> Generator[None]:
         path = self.shelf.lock_path(name)
         with storage_errors(self.directory):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         held = False
         try:
-            held = _wait_for_lock(descriptor, seconds, waiting)
+            held = _wait_for_lock(descriptor, started, seconds, waiting)
             yield
         finally:
             if held:  # whoever waits has the file open, and finds the artifact when its turn comes
@@ -180,15 +197,15 @@ class ArtifactStore:
     def _open(self, name: ArtifactName) -> int | None:
         path = self.shelf.path(name)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = open_own(path)
         except FileNotFoundError:
             return None
-        except OSError:
-            self.discard(name)  # a link, or unreadable: nothing this store wrote
+        if descriptor is None:
+            self.discard(name)
             return None
         try:
             if self._authentic(name, descriptor):
-                lock(descriptor, fcntl.LOCK_SH)
+                lease(descriptor)
                 touch(descriptor)
                 return descriptor
         except BaseException:
@@ -217,9 +234,8 @@ class ArtifactStore:
         return keyed.digest()
 
 
-def _wait_for_lock(descriptor: int, seconds: float, waiting: Waiting | None) -> bool:
+def _wait_for_lock(descriptor: int, started: float, seconds: float, waiting: Waiting | None) -> bool:
     """Whether the lock was free in time. A file system without locks keeps nobody waiting."""
-    started = time.monotonic()
     while (locked := lock(descriptor, fcntl.LOCK_EX)) is False:
         spent = time.monotonic() - started
         if spent >= seconds:

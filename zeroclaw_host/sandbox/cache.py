@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -51,7 +49,6 @@ class ComponentCache:
         self._engines = engines
         self._limits = limits or CompileLimits()
         self._lock = threading.Lock()
-        self._loading: dict[str, threading.Lock] = {}
         self._memo: OrderedDict[str, Compiled] = OrderedDict()
 
     def compiled(
@@ -73,25 +70,20 @@ class ComponentCache:
         """
         check_header(component)
         digest = sha256 or hashlib.sha256(component).hexdigest()
-        name = ArtifactName(COMPONENT, digest)
-        with self._only_one(digest):
-            found = self._remembered(digest)
-            if found is None:
-                found = self._from_disk(name)
-            if found is None:
-                patience = self._limits.of(len(component)).seconds
-                with self.artifacts.turn(name, seconds=patience, waiting=progress):
-                    found = self._from_disk(name) or self._compile(component, name, progress, background)
-            self._remember(digest, found)
+        found = self.find(digest)
+        if found is not None:
             return found
+        name = ArtifactName(COMPONENT, digest)
+        patience = self._limits.of(len(component)).seconds
+        with self.artifacts.turn(name, seconds=patience, waiting=progress):
+            return self.find(digest) or self._compile(component, name, progress, background)
 
     def find(self, digest: str) -> Compiled | None:
-        """The compiled component of this SHA-256 (hex), if it need not be compiled."""
-        with self._only_one(digest):
-            found = self._remembered(digest) or self._from_disk(ArtifactName(COMPONENT, digest))
-            if found is not None:
-                self._remember(digest, found)
-            return found
+        """The compiled component of this SHA-256 (hex), if it need not be compiled. Waits for nobody who compiles it."""
+        found = self._remembered(digest)
+        if found is None:
+            found = self._from_disk(ArtifactName(COMPONENT, digest))
+        return found
 
     def load(
         self, component: bytes, *, sha256: str | None = None, progress: Progress | None = None
@@ -101,22 +93,11 @@ class ComponentCache:
 
     def holds(self, digest: str) -> bool:
         """Whether a component of this SHA-256 (hex) would load without being compiled."""
-        return (
-            self._remembered(digest) is not None
-            or self._from_disk(ArtifactName(COMPONENT, digest)) is not None
-        )
+        return self.find(digest) is not None
 
     def path(self, digest: str) -> Path:
         """Where the artifact of a component of this SHA-256 (hex) lies."""
         return self.artifacts.shelf.path(ArtifactName(COMPONENT, digest))
-
-    @contextmanager
-    def _only_one(self, digest: str) -> Generator[None]:
-        """Threads that want the same component wait for the first one instead of compiling it again."""
-        with self._lock:
-            lock = self._loading.setdefault(digest, threading.Lock())
-        with lock:
-            yield
 
     def _remembered(self, digest: str) -> Compiled | None:
         with self._lock:
@@ -125,12 +106,14 @@ class ComponentCache:
                 self._memo.move_to_end(digest)
             return found
 
-    def _remember(self, digest: str, component: Compiled) -> None:
+    def _remember(self, digest: str, compiled: Compiled) -> Compiled:
+        """The same for everybody, also if two threads loaded it at once."""
         with self._lock:
-            self._memo[digest] = component
+            found = self._memo.setdefault(digest, compiled)
             self._memo.move_to_end(digest)
             while len(self._memo) > _MEMO_SIZE:
                 self._memo.popitem(last=False)
+            return found
 
     def _from_disk(self, name: ArtifactName) -> Compiled | None:
         with self.artifacts.open(name) as artifact:
@@ -142,7 +125,7 @@ class ComponentCache:
                 self.artifacts.discard(name)
                 return None
             artifact.keep_while(compiled.component)
-            return compiled
+            return self._remember(name.digest, compiled)
 
     def _compile(
         self, component: bytes, name: ArtifactName, progress: Progress | None, background: bool
@@ -161,4 +144,4 @@ class ComponentCache:
                 raise CompilerFailed("the compiler wrote what this process cannot load") from error
             draft.publish()
             draft.keep_while(compiled.component)
-            return compiled
+            return self._remember(name.digest, compiled)

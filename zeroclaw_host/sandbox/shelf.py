@@ -8,6 +8,7 @@ Nothing here trusts what a file holds; that is for :mod:`~zeroclaw_host.sandbox.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -34,7 +35,14 @@ _FILE: Final = re.compile(r"([a-z]+)-([0-9a-f]{64})-([0-9a-f]{16})\.artifact")
 
 _ABANDONED_SECONDS: Final = 60.0
 """Age of a file nobody holds from which it is taken for abandoned: longer than any process takes from making a file to
-locking it."""
+locking it. A file as far in the future is of before the clock was set back."""
+
+_NOT_OURS: Final = frozenset({errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO, errno.ENODEV})
+"""How the system refuses to open a link, what this user may not read, or what is no file: nothing of the cache's. Any other
+refusal, as for want of descriptors, says nothing about the file."""
+
+_LEASE_TRIES: Final = 20
+_LEASE_SECONDS: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +114,7 @@ class Shelf:
 
     def lock_path(self, name: ArtifactName) -> Path:
         """The file whose lock whoever compiles this holds."""
-        return self.directory / f".{name.kind}-{name.digest[:16]}{_LOCK}"
+        return self.directory / f".{name.kind}-{name.digest}{_LOCK}"
 
     def stored(self) -> tuple[StoredArtifact, ...]:
         """Every artifact, in the order in which they would be removed: stale ones, then the least recently used.
@@ -117,10 +125,16 @@ class Shelf:
             if not self.directory.exists():
                 return ()
             found = [self._look_at(path) for path in self.directory.iterdir() if path.suffix == _SUFFIX]
+        soon = time.time() + TOUCH_SECONDS
         return tuple(
             sorted(
                 (artifact for artifact in found if artifact is not None),
-                key=lambda artifact: (not artifact.stale, artifact.last_used, artifact.path.name),
+                key=lambda artifact: (
+                    not artifact.stale,
+                    artifact.last_used <= soon,  # what was used in the future is of a clock that went wrong
+                    artifact.last_used,
+                    artifact.path.name,
+                ),
             )
         )
 
@@ -135,11 +149,14 @@ class Shelf:
         found = self.stored()
         total = sum(artifact.size for artifact in found)
         removed: list[StoredArtifact] = []
+        kept: list[StoredArtifact] = []
         for artifact in found:
             if (total > maximum_bytes or artifact.path in unwanted) and _remove_unless_held(artifact.path):
                 removed.append(artifact)
                 total -= artifact.size
-        return Pruned(tuple(removed), tuple(each for each in found if each not in removed))
+            else:
+                kept.append(artifact)
+        return Pruned(tuple(removed), tuple(kept))
 
     def clear(self) -> Pruned:
         """Remove every artifact. Processes that use one go on with it.
@@ -163,7 +180,7 @@ class Shelf:
         """Remove what processes that were killed left half-written."""
         for path in (*self.directory.glob(f".*{PARTIAL}"), *self.directory.glob(f".*{_LOCK}")):
             with suppress(OSError):
-                if time.time() - path.lstat().st_mtime > _ABANDONED_SECONDS:
+                if abs(time.time() - path.lstat().st_mtime) > _ABANDONED_SECONDS:
                     _remove_unless_held(path, only_if_known=True)
 
     def _look_at(self, path: Path) -> StoredArtifact | None:
@@ -203,10 +220,36 @@ def touch(descriptor: int) -> None:
             os.utime(descriptor)
 
 
+def lease(descriptor: int) -> None:
+    """Count a file as in use while the descriptor is open.
+
+    Whoever wants to know whether it is in use, or removes it, has it for a moment alone; that moment is waited for.
+    """
+    for _ in range(_LEASE_TRIES):
+        if lock(descriptor, fcntl.LOCK_SH) is not False:
+            return
+        time.sleep(_LEASE_SECONDS)
+
+
+def open_own(path: Path) -> int | None:
+    """A descriptor of a file of the cache; None when what is there is none.
+
+    :raises OSError: there is nothing of that name, or the system opens nothing at the moment.
+    """
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in _NOT_OURS:
+            return None
+        raise
+
+
 def _is_held(path: Path) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
+        descriptor = open_own(path)
+    except OSError as error:
+        return error.errno != errno.ENOENT  # as far as anybody can tell
+    if descriptor is None:
         return False
     try:
         return lock(descriptor, fcntl.LOCK_EX) is False
@@ -221,13 +264,14 @@ def _remove_unless_held(path: Path, *, only_if_known: bool = False) -> bool:
     """
     descriptor: int | None = None
     try:
-        with suppress(OSError):  # a link, or unreadable: nobody's
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = open_own(path)
         if descriptor is not None:
             free = lock(descriptor, fcntl.LOCK_EX)
             if free is False or (free is None and only_if_known):
                 return False
         path.unlink(missing_ok=True)
+        return True
+    except FileNotFoundError:
         return True
     except OSError:
         return False
