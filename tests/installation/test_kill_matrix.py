@@ -15,7 +15,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -204,6 +206,16 @@ def killer() -> Iterator[subprocess.Popen[str]]:
     assert process.returncode == 0
 
 
+@pytest.fixture(scope="module")
+def tally(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
+    """How many cases there were, told at the end where somebody reads it."""
+    counted: Counter[str] = Counter()
+    yield counted
+    capture = request.config.pluginmanager.get_plugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture is not None else nullcontext():
+        print("\nkill matrix:", ", ".join(f"{count} {what}" for what, count in counted.items()))
+
+
 @pytest.fixture
 def homes() -> Iterator[Path]:
     """Where hundreds of homes are made: in memory where there is such a place, because every step waits for the disk."""
@@ -232,26 +244,25 @@ def points(names: list[str], when: str) -> list[int]:
 @pytest.mark.req("PLG-053", "PLG-098", "PLG-099", "PLG-335", "PLG-337", "PLG-341", "PAINS-11")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_kill_matrix_after_a_kill_at_any_step(
-    command: str, homes: Path, killer: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
+    command: str, homes: Path, killer: subprocess.Popen[str], tally: Counter[str]
 ) -> None:
     names = steps_of(homes, command)
-    killed = 0
+    assert len(names) > 15
+    tally["steps"] += len(names)
     for when in ("before", "after"):
         for step in points(names, when):
             home = prepare(homes / f"{when}-{step}", command)
             kill(killer, home, command, step, when)
-            killed += 1
+            tally["kill points"] += 1
             check_what_is_left(home, command)
             check_again(home, command)
-    with capsys.disabled():
-        print(f"\n{command}: {len(names)} steps, {killed} kill points", end=" ")
 
 
 @pytest.mark.req("PLG-048", "PLG-053", "PLG-332", "PLG-334", "PAINS-11")
 @pytest.mark.parametrize("number", FAULTS, ids=[errno.errorcode[number] for number in FAULTS])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_kill_matrix_after_a_fault_at_any_step(
-    command: str, number: int, homes: Path, capsys: pytest.CaptureFixture[str]
+    command: str, number: int, homes: Path, tally: Counter[str]
 ) -> None:
     names = steps_of(homes, command)
     for step in range(len(names)):
@@ -271,5 +282,4 @@ def test_kill_matrix_after_a_fault_at_any_step(
             assert entries(home) == []
         check_what_is_left(home, command)
         check_again(home, command)
-    with capsys.disabled():
-        print(f"\n{command}: {len(names)} faults of {errno.errorcode[number]}", end=" ")
+        tally["faults"] += 1
