@@ -238,6 +238,7 @@ IN_COMPONENT = {
     "a core type behind the module": "(core type (func))",
     "a core module's type": "(core type (module))",
     "an import of a core module": '(import "m" (core module))',
+    "an export of a core module": '(core module $m) (export "m" (core module $m))',
     "an import with a name of the host's own": f'(import "{import_name("0" * 64)}" (func))',
     "a nested component with a core module": "(component (core module))",
     "a nested component with a core type": "(component (core type (func)))",
@@ -259,6 +260,23 @@ def test_a_component_that_speaks_of_core_types_or_of_what_is_unknown_is_left_as_
     assert share(wat(f"(component {LIBRARY} )")) is not None
     assert share(wat(f"(component {LIBRARY} {item})")) is None
     assert share(wat(f"(component {item} {LIBRARY})")) is None
+
+
+def test_an_export_that_is_given_a_core_type_which_is_not_there_does_not_find_the_hosts(
+    wat: Callable[[str], bytes],
+) -> None:
+    component = wat(f"""(component
+      (core module $library (func (export "answer") (result i32) (i32.const 7)) {PADDING})
+      (export "m" (core module $library)))""")
+    untyped, typed = (
+        b"\x0b\x08\x01\x00\x01m\x00\x11\x00\x00",
+        b"\x0b\x0b\x01\x00\x01m\x00\x11\x00\x01\x00\x11\x00",
+    )
+    invalid = component.replace(untyped, typed)
+    assert invalid != component
+    with pytest.raises(WasmtimeError, match="unknown type 0"):
+        Component(ENGINE, invalid)
+    assert share(invalid) is None
 
 
 @pytest.mark.parametrize("kind", [9, 12, 13, 255])

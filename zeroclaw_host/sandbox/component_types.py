@@ -1,4 +1,4 @@
-"""Walking over a component's types, aliases and imports, to see that none of them touches a core module or a core type.
+"""Walking over a component's types, aliases, imports and exports, to see that none of them touches a core module or a core type.
 
 Types have no length of their own, so passing one means knowing all of its parts. Everything here raises
 :class:`~zeroclaw_host.sandbox.sections.Unreadable` where it meets what it does not know, core types included.
@@ -68,6 +68,8 @@ class _Form(IntEnum):
 _PRIMITIVES: Final = range(0x73, 0x80)
 _CORE_ITEMS: Final = (0, 1, 2, 3)
 """What a core instance has: functions, tables, memories, globals. Types and modules have other numbers."""
+_NAMED: Final = (_Sort.FUNCTION, _Sort.TYPE, _Sort.COMPONENT, _Sort.INSTANCE)
+"""What is imported and exported here. Core modules can be too, and values some day."""
 _NAME_FORMS: Final = (0, 1)
 _NO, _YES = 0, 1
 _RESOURCE_IS_I32: Final = 0x7F
@@ -82,6 +84,16 @@ def skip_types(body: Reader) -> None:
 def import_names(body: Reader) -> list[bytes]:
     """The names in a section of imports. None of them is a core module."""
     return [_extern(body) for _ in range(body.count())]
+
+
+def skip_exports(body: Reader) -> None:
+    """A section of exports. None of them is a core module, nor is any given a type that speaks of one."""
+    for _ in range(body.count()):
+        _name(body)
+        body.expect(*_NAMED)
+        body.number()
+        if body.expect(_NO, _YES) == _YES:
+            _extern_type(body)
 
 
 def names_taken_from_core(body: Reader) -> set[bytes]:
@@ -109,12 +121,20 @@ def _alias(body: Reader) -> bytes | None:
 
 def _extern(body: Reader) -> bytes:
     """The name of an import or export, and behind it the type it has."""
+    name = _name(body)
+    _extern_type(body)
+    return name
+
+
+def _name(body: Reader) -> bytes:
     body.expect(*_NAME_FORMS)
-    name = body.name()
-    sort = body.expect(_Sort.FUNCTION, _Sort.TYPE, _Sort.COMPONENT, _Sort.INSTANCE)
+    return body.name()
+
+
+def _extern_type(body: Reader) -> None:
+    sort = body.expect(*_NAMED)
     if sort != _Sort.TYPE or body.expect(_NO, _YES) == _NO:  # a type may be a resource of its own
         body.number()
-    return name
 
 
 def _skip_type(body: Reader, depth: int) -> None:

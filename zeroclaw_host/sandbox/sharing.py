@@ -18,7 +18,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from zeroclaw_host.sandbox.component_types import import_names, names_taken_from_core, skip_types
+from zeroclaw_host.sandbox.component_types import (
+    import_names,
+    names_taken_from_core,
+    skip_exports,
+    skip_types,
+)
 from zeroclaw_host.sandbox.module_type import ModuleInterface, is_code_alone, names_asked_for
 from zeroclaw_host.sandbox.sections import (
     COMPONENT_HEADER,
@@ -55,7 +60,7 @@ class _In(IntEnum):
     EXPORT = 11
 
 
-_ANYWAY: Final = frozenset({_In.CUSTOM, _In.CORE_INSTANCE, _In.INSTANCE, _In.CANONICAL, _In.EXPORT})
+_ANYWAY: Final = frozenset({_In.CUSTOM, _In.CORE_INSTANCE, _In.INSTANCE, _In.CANONICAL})
 """Sections that can only speak of what is there by its index, so that they stay right unread."""
 
 _IN_SHIM: Final = frozenset({_In.CUSTOM, _In.ALIAS, _In.TYPE, _In.IMPORT, _In.EXPORT})
@@ -143,6 +148,8 @@ class _Rewriting:
             _skip_shim(found.body)
         elif found.kind == _In.TYPE:
             skip_types(found.body)
+        elif found.kind == _In.EXPORT:
+            skip_exports(found.body)
         elif found.kind == _In.IMPORT:
             self._check_imports(import_names(found.body))
         else:
@@ -189,6 +196,8 @@ def _skip_shim(component: Reader) -> None:
             skip_types(found.body)
         elif found.kind == _In.IMPORT:
             import_names(found.body)
+        elif found.kind == _In.EXPORT:
+            skip_exports(found.body)
         else:
             continue
         _at_end(found.body)
