@@ -219,6 +219,30 @@ def test_a_name_that_is_used_twice_is_refused(entries: list[Entry]) -> None:
         ArchiveReader(zipped(MANIFEST, *entries))
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("readme", "README"),
+        ("Manifest.toml", "manifest.toml"),
+        ("skills/a/SKILL.md", "skills/A/other.md"),
+        ("a/b", "A"),
+        ("stra\u00dfe", "STRASSE"),
+        ("caf\u00e9", "cafe\u0301"),
+        ("\u212bngstrom", "\u00e5ngstrom"),
+    ],
+)
+def test_names_that_some_file_systems_take_for_one_are_refused(one: str, other: str) -> None:
+    entries = [(name, b"x") for name in (one, other) if name != MANIFEST[0]]
+    with pytest.raises(ArchiveError, match="take for one"):
+        ArchiveReader(zipped(MANIFEST, *entries))
+
+
+def test_a_name_that_is_no_utf_8_is_refused() -> None:
+    data = zipped(MANIFEST, ("\u00fc\u00fc", b"x"))
+    with pytest.raises(ArchiveError, match="no intact ZIP"):
+        ArchiveReader(data.replace("\u00fc\u00fc".encode(), b"\xff\xfe\xff\xfe"))
+
+
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_only_deflate_is_read(method: int) -> None:
     with pytest.raises(ArchiveError, match="deflate"):

@@ -10,9 +10,10 @@ import io
 import re
 import stat
 import struct
+import unicodedata
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -155,7 +156,19 @@ def _extract(data: bytes, origin: str) -> tuple[dict[str, bytes], set[str]]:
         raise ArchiveError(f"{origin} is no intact ZIP archive") from error
     if clash := files.keys() & directories:
         raise ArchiveError(f"{origin} holds {printable(min(clash))} as a file and as a directory")
+    _require_distinct(files.keys() | directories, origin)
     return files, directories
+
+
+def _require_distinct(paths: Iterable[str], origin: str) -> None:
+    """Whether all paths stay apart on a file system that tells neither letter case nor compositions of letters apart."""
+    seen: dict[str, str] = {}
+    for path in sorted(paths):
+        other = seen.setdefault(unicodedata.normalize("NFC", path.casefold()), path)
+        if other != path:
+            raise ArchiveError(
+                f"{origin} holds {printable(other)} and {printable(path)}, which some file systems take for one"
+            )
 
 
 def _inflate(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, room: int, origin: str) -> bytes:
