@@ -307,6 +307,11 @@ def current_frame() -> CallFrame:
     return frame
 
 
+def inside_a_call() -> bool:
+    """Whether this thread is in a guest call, which makes whoever asks a host function of it."""
+    return getattr(_local, "frame", None) is not None
+
+
 @contextmanager
 def entered(frame: CallFrame) -> Generator[CallFrame]:
     """Make this the thread's current frame for the time of the block."""

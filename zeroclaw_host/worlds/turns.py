@@ -6,61 +6,76 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, cast
+from typing import Final
+from weakref import ref
 
 import anyio
-import anyio.lowlevel
 
 from zeroclaw_host.sandbox.frame import CallFrame
+from zeroclaw_host.sandbox.threads import LoopBell
 
 
 class Turn:
     """A place in the queue. ``come`` turns true once, and stays so until the place is left."""
 
-    __slots__ = ("come", "wake")
+    __slots__ = ("__weakref__", "come", "wake")
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, wake: Callable[[], object]) -> None:
         self.come = False
         self.wake: Final = wake
 
 
 class Turns:
-    """The queue. It only says who is next; each caller waits in its own way, and is woken when there is news."""
+    """The queue. It only says who is next; each caller waits in its own way, and is woken when there is news.
+
+    A place belongs to its caller alone: the queue keeps none alive. So a caller that vanishes without leaving, as a task
+    does whose loop was closed, or a thread that a second interrupt takes out of the act of leaving, blocks nobody.
+    """
 
     def __init__(self) -> None:
-        self._queue: deque[Turn] = deque()
-        self._lock = threading.Lock()
+        self._queue: deque[ref[Turn]] = deque()
+        self._lock = threading.RLock()
+        """Reentrant, because a place that is lost is found out by the garbage collector, which comes at any moment."""
 
     @contextmanager
-    def queued(self, wake: Callable[[], None]) -> Generator[Turn]:
+    def queued(self, wake: Callable[[], object]) -> Generator[Turn]:
         """A place at the end of the queue for the time of the block. Leaving it, in whatever way, lets the next one on.
 
-        :param wake: called from any thread when it is time to look at the turn again. Must not block.
+        :param wake: called from any thread when it is time to look at the turn again. Must not block. False says that
+            nobody is there any more to do so.
         """
         turn = Turn(wake)
-        with self._lock:
-            self._queue.append(turn)
-            turn.come = self._queue[0] is turn
+        place = ref(turn, self._leave)
         try:
+            with self._lock:
+                self._queue.append(place)
+                self._call_next(newcomer=turn)
             yield turn
         finally:
-            self._leave(turn)
+            self._leave(place)
 
     def wake_all(self) -> None:
         """Wake everybody: something besides the turn has changed."""
         with self._lock:
-            waiting = list(self._queue)
+            waiting = [turn for place in self._queue if (turn := place()) is not None]
         for turn in waiting:
             turn.wake()
 
-    def _leave(self, turn: Turn) -> None:
+    def _leave(self, place: ref[Turn]) -> None:
         with self._lock:
-            self._queue.remove(turn)
-            following = self._queue[0] if self._queue else None
-            if following is None or following.come:
-                return
-            following.come = True
-        following.wake()
+            with suppress(ValueError):  # it was given up for lost
+                self._queue.remove(place)
+            self._call_next()
+
+    def _call_next(self, newcomer: Turn | None = None) -> None:
+        """Tell the first in the queue, once more if it was told before: who does not hear it any longer is out."""
+        while self._queue:
+            turn = self._queue[0]()
+            if turn is not None:
+                turn.come = True
+                if turn is newcomer or turn.wake() is not False:
+                    return
+            self._queue.popleft()
 
 
 class TaskAlarm:
@@ -69,15 +84,12 @@ class TaskAlarm:
     def __init__(self, frame: CallFrame) -> None:
         self._frame = frame
         self._event = anyio.Event()
-        loop = cast("Any", anyio.lowlevel.current_token().native_token)
-        self._soon: Callable[[Callable[[], None]], object] = getattr(
-            loop, "call_soon_threadsafe", None
-        ) or getattr(loop, "run_sync_soon")  # noqa: B009 - asyncio's loop has the first, trio's token the second
+        self._bell = LoopBell(self._set)
 
-    def ring(self) -> None:
-        """Make the waiting task look again. Callable from any thread; does not wait for the event loop."""
-        with suppress(RuntimeError):  # the loop is over, and with it the task
-            self._soon(self._ring)
+    def ring(self) -> bool:
+        """Make the waiting task look again; False when its loop is over. Callable from any thread; does not wait for the
+        event loop."""
+        return self._bell.ring()
 
     async def wait(self, ready: Callable[[], bool], what: str, *, until: float | None = None) -> bool:
         """See :meth:`CallFrame.wait`."""
@@ -93,5 +105,5 @@ class TaskAlarm:
             self._event = anyio.Event()
         return True
 
-    def _ring(self) -> None:
+    def _set(self) -> None:
         self._event.set()

@@ -83,8 +83,9 @@ class WarmStore:
         self._state = threading.Lock()
         """Held for a moment, around ``_closed`` and ``_serving``."""
         self._inside = threading.Lock()
-        """Held by the thread that is in the guest. The queue keeps others away; this makes sure, also against a caller
+        """Held by the thread that is in the guest, :attr:`_server`. The queue keeps others away; this makes sure, also against a caller
         that was interrupted twice and left before its guest did."""
+        self._server: int | None = None
 
     @property
     def scope(self) -> InstanceScope:
@@ -135,12 +136,14 @@ class WarmStore:
         :raises PluginUnavailable: the store is closed.
         :raises ZeroclawError: there is still none; from the sandbox, or from what a world does at the start.
         """
+        self._sandbox.threads.admit()
         frame = self._frame(Phase.STANDARD, call_site)
         with self._turn(frame, build=True):
             self._sandbox.threads.run(frame, lambda: self._start_missing(frame))
 
     async def start(self, *, call_site: CallSite | None = None) -> None:
         """The same for tasks."""
+        self._sandbox.threads.admit()
         frame = self._frame(Phase.STANDARD, call_site)
         async with self._turn_async(frame, build=True):
             await self._sandbox.threads.run_async(frame, lambda: self._start_missing(frame))
@@ -148,18 +151,22 @@ class WarmStore:
     def close(self) -> None:
         """End the running call, turn away those that wait, drop the instance. May be called twice.
 
-        Blocks until the guest has left, which it does at the next epoch tick; a task uses :meth:`aclose`.
+        Blocks until the guest has left, which it does at the next epoch tick; a task uses :meth:`aclose`. A host function
+        of the running call only gives the word: the instance goes when it has returned. A forked process has nothing to
+        close.
         """
+        if self._sandbox.threads.forked:
+            self._closed = True
+            return
         with self._state:
             self._closed = True
             serving = self._serving
         if serving is not None:
             serving.cancel()
         self._turns.wake_all()
-        with self._inside:
-            instance, self._instance = self._instance, None
-            if instance is not None:
-                instance.close()
+        if self._server != threading.get_ident():
+            with self._inside:
+                self._drop()
 
     async def aclose(self) -> None:
         """The same for tasks."""
@@ -212,6 +219,7 @@ class WarmStore:
         self._refuse_closed()
 
     def _refuse_absent(self) -> None:
+        self._sandbox.threads.admit()
         self._refuse_closed()
         if self._instance is None and not self._self_healing:
             raise unavailable()
@@ -256,6 +264,7 @@ class WarmStore:
             with self._state:
                 self._refuse_closed()
                 self._serving = frame
+            self._server = threading.get_ident()
             try:
                 yield
             except CallCancelled as error:
@@ -265,6 +274,14 @@ class WarmStore:
             finally:
                 with self._state:
                     self._serving = None
+                self._server = None
+                if self._closed:
+                    self._drop()
+
+    def _drop(self) -> None:
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            instance.close()
 
     def _build(self, frame: CallFrame) -> PluginInstance:
         """A new instance, started and kept."""
