@@ -11,12 +11,13 @@ import errno
 import importlib.util
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
@@ -283,3 +284,65 @@ def test_kill_matrix_after_a_fault_at_any_step(
         check_what_is_left(home, command)
         check_again(home, command)
         tally["faults"] += 1
+
+
+SEQUENCES: Final = 24
+KILLS: Final = 4
+"""How often a command is killed before one is let run to its end."""
+
+
+@pytest.mark.req("PLG-098", "PLG-337", "PLG-341", "PLG-342", "PAINS-11")
+@pytest.mark.parametrize("commands", [("update",), ("install", "remove", "update")], ids=["updates", "all"])
+def test_kill_matrix_after_several_kills_in_a_row(
+    commands: tuple[str, ...], homes: Path, killer: subprocess.Popen[str], tally: Counter[str]
+) -> None:
+    dice = random.Random(0)
+    for sequence in range(SEQUENCES):
+        home = prepare(homes / str(sequence), "update")
+        for _ in range(KILLS):
+            kill_somewhere(killer, home, dice)(dice.choice(commands))
+            tally["kills in a row"] += 1
+            version = installed(home)
+            if commands == ("update",):
+                # Nothing but updates: a whole version is in its place, or moved aside and said to be.
+                assert version is not None or survey(home / "plugins", OPEN).displaced
+            assert PackageLog(home / "log" / "packages.jsonl").verify().intact
+        settle(home)
+
+
+def kill_somewhere(killer: subprocess.Popen[str], home: Path, dice: random.Random) -> Callable[[str], None]:
+    """Kill a command at any of its steps; one that ends before it gets there has ended, which is as good."""
+
+    def run_and_kill(command: str) -> None:
+        assert killer.stdin is not None
+        assert killer.stdout is not None
+        when = dice.choice(("before", "after"))
+        case = {"home": str(home), "command": command, "step": dice.randrange(45), "when": when}
+        killer.stdin.write(json.dumps(case) + "\n")
+        killer.stdin.flush()
+        assert int(killer.stdout.readline()) in (-signal.SIGKILL, 0)
+
+    return run_and_kill
+
+
+def settle(home: Path) -> None:
+    """An operator who wants version 2 gets it by what the commands say, and nothing is left lying about."""
+    error, _ = run(home, "update")
+    for _ in range(3):
+        match error and error.remedy and error.remedy.action:
+            case None:
+                break
+            case RemedyAction.INSTALL_PLUGIN:
+                run(home, "install")
+            case RemedyAction.REMOVE_PLUGIN:
+                run(home, "remove")
+            case other:
+                pytest.fail(f"{error}: {other}")
+        error, _ = run(home, "update")
+    assert error is None
+    assert installed(home) == "2.0.0"
+    fsck(home / "plugins", OPEN, repair=True)
+    left = {finding.kind for finding in fsck(home / "plugins", OPEN)}
+    # A copy that an interrupted removal holds is the operator's to look at once its name is taken again.
+    assert left <= {FindingKind.INTERRUPTED_REMOVAL}
+    assert installed(home) == "2.0.0"
