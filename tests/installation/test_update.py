@@ -940,6 +940,17 @@ class TestAll:
             name: "2.0.0" if name == "ok" else "1.0.0" for name in results if name != "away"
         }
 
+    @pytest.mark.req("PLG-339", "PLG-341")
+    def test_what_earlier_updates_could_not_delete_goes_with_an_update_of_all(
+        self, plugins: Path, registry: Registry
+    ) -> None:
+        registry.add(version="1.0.0")
+        for marked in (True, False):
+            displace(plugins, version="0.1.0", marked=marked)
+        [result] = updater(plugins).update_all(registry.offer())
+        assert result.outcome is Outcome.UP_TO_DATE
+        assert state(plugins) == OLD
+
     @pytest.mark.req("PLG-338")
     def test_a_package_displaced_during_the_batch_stays_displaced(
         self, tmp_path: Path, registry: Registry

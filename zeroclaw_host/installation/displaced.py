@@ -70,17 +70,19 @@ def find_displaced(lock: DirectoryLock, found: Discovery) -> tuple[Displaced, ..
     return tuple(Displaced(name, tuple(places)) for name, places in sorted(named.items()))
 
 
-def put_back_displaced(
+def settle_replaced(
     directory: Path,
     filesystem: FileSystem,
     name: str,
     policy: SignaturePolicy,
     *,
+    put_back: bool = True,
     clock: Clock | None = None,
     journal: Journal | None = None,
 ) -> bool:
     """Put a displaced package back at its name, and delete what replaced versions of it are left over.
 
+    :param put_back: without it, a displaced package stays where it is (PLG-338).
     :param journal: told of a package that goes back, ahead of it.
     :returns: whether one was put back.
     :raises NotPutBack: there are several of them, or something is at the name; all of it is as it was (PLG-342).
@@ -92,6 +94,8 @@ def put_back_displaced(
         if _is_installed(directory, name, policy):
             for entry in found:
                 delete_replaced(lock, filesystem, entry)
+            return False
+        if not put_back:
             return False
         claims = [entry for entry in found if entry.is_claim]
         if len(claims) > 1:

@@ -28,7 +28,7 @@ from zeroclaw_host.installation.account import Account, account
 from zeroclaw_host.installation.authority import added_authority
 from zeroclaw_host.installation.claim import replacement
 from zeroclaw_host.installation.discovery import InstalledPackage, PackageChanged, discover
-from zeroclaw_host.installation.displaced import put_back_displaced, survey
+from zeroclaw_host.installation.displaced import settle_replaced, survey
 from zeroclaw_host.installation.filesystem import FileSystem, PosixFileSystem
 from zeroclaw_host.installation.install import payload
 from zeroclaw_host.installation.lock import Clock, locked
@@ -155,15 +155,7 @@ class Updater:
         """
         attempt = _Attempt(spec, offer, accepted, UpdateResult(spec.name, Outcome.NOT_UPDATED))
         try:
-            put_back = put_back_displaced(
-                self.directory,
-                self._files,
-                spec.name,
-                self.policy,
-                clock=self.clock,
-                journal=self.journal,
-            )
-            attempt.learn(put_back=put_back)
+            attempt.learn(put_back=self._settle(spec.name, put_back=True))
             self._update(attempt)
         except ZeroclawError as error:
             attempt.fail(error)
@@ -186,6 +178,7 @@ class Updater:
         result = UpdateResult(package.name, Outcome.NOT_UPDATED, installed=package.version)
         attempt = _Attempt(UpdateSpec(package.name), offer, frozenset(), result)
         try:
+            self._settle(package.name, put_back=False)
             self._update(attempt)
         except RegistryEntryNotFound:
             attempt.learn(outcome=Outcome.SKIPPED, skipped=SkipReason.NOT_LISTED)
@@ -198,6 +191,17 @@ class Updater:
         except ZeroclawError as error:
             attempt.fail(error)
         return attempt.result
+
+    def _settle(self, name: str, *, put_back: bool) -> bool:
+        return settle_replaced(
+            self.directory,
+            self._files,
+            name,
+            self.policy,
+            put_back=put_back,
+            clock=self.clock,
+            journal=self.journal,
+        )
 
     def _update(self, attempt: _Attempt) -> None:
         installed = self._installed(attempt.spec.name)
