@@ -153,7 +153,7 @@ FORBIDDEN = (
         "no such function",
     ),
     *(
-        refused(f"an import of the {world} world", imported(f"zeroclaw:plugin/{name}@0.1.0", '(export "x" (func))'), "does not offer")
+        refused(f"{name}, which is the {world} world's", imported(f"zeroclaw:plugin/{name}@0.1.0", '(export "x" (func))'), "does not offer")
         for world, name in (("channel", "config"), ("channel", "inbound"))
     ),
     *(
