@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import subprocess
+import sys
 import threading
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -245,6 +251,87 @@ def test_a_writer_that_fails_loses_its_record_and_no_other(monkeypatch: pytest.M
     queue.close()
     assert taken == ["abc"]
     assert queue.dropped == 0
+
+
+def test_closing_writes_what_waits_behind_a_record_that_its_writer_dies_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    disk = Disk(going=False)
+
+    def write(found: LogRecord) -> None:
+        disk.write(found)
+        if found.message == "bad":
+            raise OSError("no space left")
+
+    queue = LogQueue(write, disk.report)
+    for message in ("bad", "bad", "good"):
+        queue.emit(record(message))
+    assert disk.reached.wait(BOUND)
+    disk.going.set()
+    queue.close()
+    assert disk.taken == ["bad", "bad", "good"]
+
+
+def test_closing_leaves_a_writer_that_is_stuck(queue_before: Callable[..., LogQueue]) -> None:
+    disk = Disk(going=False)
+    queue = queue_before(disk)
+    queue.emit(record())
+    assert disk.reached.wait(BOUND)
+    queue.close(seconds=0.01)
+    assert disk.taken == []
+    queue.emit(record("late"))
+    assert queue.dropped == 1
+
+
+def test_what_waits_when_a_program_ends_is_written(tmp_path: Path) -> None:
+    program = f"""
+import sys, time
+from pathlib import Path
+from zeroclaw_host.instance import InstanceIdentity
+from zeroclaw_host.services.log_queue import LogQueue
+from zeroclaw_host.services.logging import CallSite, LogRecord
+
+def write(record):
+    time.sleep(0.001)
+    with Path({str(tmp_path / "log")!r}).open("a") as file:
+        file.write(record.message)
+
+queue = LogQueue(write, print)
+for number in range(50):
+    queue.emit(LogRecord(InstanceIdentity.default_tool("acme"), CallSite(), "info", "x"))
+sys.exit(3)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], timeout=BOUND, check=False)
+    assert ended.returncode == 3
+    assert (tmp_path / "log").read_text() == "x" * 50
+
+
+def test_a_forked_process_writes_its_own_records_and_none_of_the_other(tmp_path: Path) -> None:
+    going, file = threading.Event(), tmp_path / "log"
+
+    def write(found: LogRecord) -> None:
+        if found.message != "child":
+            assert going.wait(BOUND)
+        with file.open("a") as log:
+            log.write(f"{found.message} ")
+
+    queue = LogQueue(write, lambda _: None)
+    for _ in range(2):
+        queue.emit(record("parent"))
+    with warnings.catch_warnings(), queue._changed:  # held, as by another thread in the moment of the fork
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        signal.alarm(BOUND)
+        queue.emit(record("child"))
+        queue.close()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert file.read_text() == "child "
+    going.set()
+    queue.close()
+    assert file.read_text() == "child parent parent "
 
 
 @pytest.mark.req("PLG-028")

@@ -6,7 +6,9 @@ bounded in number and in bytes, a thread of its own writes them, and what does n
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -24,6 +26,10 @@ MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
 
 REPORT_SECONDS: Final = 2.0
 """Time between two reports of dropped records while more are being written; also how soon an idle queue reports."""
+
+CLOSE_SECONDS: Final = 5.0
+"""How long closing waits for what is still to be written: enough for a full queue and a slow disk, and no process stays
+for one that takes nothing any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,9 @@ class DropCount:
 class LogQueue:
     """A :class:`~zeroclaw_host.services.logging.LogSink` that never blocks. Thread-safe.
 
+    What waits when the program ends without :meth:`close` is written then. A forked process begins with an empty queue;
+    what waited belongs to the other.
+
     A drop is reported as soon as everything that waited is written, and every :data:`REPORT_SECONDS` before that.
 
     :param write: takes one record, on this queue's thread; the ``emit`` of any other sink will do. The record's bytes
@@ -91,12 +100,16 @@ class LogQueue:
         self._report = report
         self._capacity = capacity
         self._capacity_bytes = capacity_bytes
+        self._drops = DropCount(clock)
+        self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
         self._changed = threading.Condition()
         self._waiting: deque[tuple[LogRecord, int]] = deque()
         self._waiting_records = 0
         self._waiting_bytes = 0
-        self._drops = DropCount(clock)
-        self._closed = False
         self._writer: threading.Thread | None = None
 
     @property
@@ -107,7 +120,7 @@ class LogQueue:
     def emit(self, record: LogRecord) -> None:
         """Take one record, or drop it when it is too large, too much is waiting, or the queue is closed."""
         size = record.size
-        with self._changed:
+        with self._own():
             fits = (
                 size <= MAX_RECORD_BYTES
                 and self._waiting_records < self._capacity
@@ -123,20 +136,31 @@ class LogQueue:
 
     def drop(self) -> None:
         """Count a record that was dropped before it came here."""
-        with self._changed:
+        with self._own():
             self._drop()
 
-    def close(self, *, wait: bool = True) -> None:
+    def close(self, *, seconds: float = CLOSE_SECONDS) -> None:
         """Take no more, write what is waiting, report what was dropped. May be called twice.
 
-        :param wait: return only when that is done.
+        :param seconds: how long to wait for that. A writer that is stuck even then is left to itself, and with it what
+            waits.
         """
-        with self._changed:
+        atexit.unregister(self.close)
+        with self._own():
             self._closed = True
             self._changed.notify()
-            writer = self._writer
-        if wait and writer is not None and writer is not threading.current_thread():
-            writer.join()
+        end = time.monotonic() + seconds
+        while (writer := self._writer) is not None and writer is not threading.current_thread():
+            left = end - time.monotonic()
+            if left <= 0 or not writer.is_alive():
+                return
+            writer.join(left)
+
+    def _own(self) -> threading.Condition:
+        """The lock. After a fork it is a new one, since the other's may be held by a thread that stayed behind."""
+        if self._process != os.getpid():
+            self._begin()
+        return self._changed
 
     def _drop(self) -> None:
         self._drops.add()
@@ -144,11 +168,25 @@ class LogQueue:
             self._wake()
 
     def _wake(self) -> None:
-        """Have a thread that writes: the first record starts it, and another if it died of its writer or in a fork."""
-        if self._writer is None or not self._writer.is_alive():
-            self._writer = threading.Thread(target=self._drain, name="zeroclaw-log", daemon=True)
-            self._writer.start()
+        """Have a thread that writes: the first record starts it."""
+        if self._writer is None:
+            atexit.register(self.close)
+            self._start()
         self._changed.notify()
+
+    def _start(self) -> None:
+        self._writer = threading.Thread(target=self._run, name="zeroclaw-log", daemon=True)
+        self._writer.start()
+
+    def _run(self) -> None:
+        finished = False
+        try:
+            self._drain()
+            finished = True
+        finally:
+            if not finished:  # it dies of its writer, and another one goes on
+                with self._changed:
+                    self._start()
 
     def _drain(self) -> None:
         while True:
