@@ -44,6 +44,7 @@ def test_what_cannot_be_compiled_costs_the_host_nothing(
     assert found[0] == attack.code, found
     assert re.search(attack.says, found[1])
     assert seen.grown < attack.host_mib * 1024**2
+    assert check_load(cramped, enemy_package(answering(HARMLESS)()), Limits()).loads
     assert [path for path in sorted(Path(cramped.cache.directory).iterdir()) if path.suffix != ".lock"] == [
         path for path in before if path.suffix != ".lock"
     ]
