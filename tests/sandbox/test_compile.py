@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -231,12 +231,12 @@ import os, signal, sys, time, types
 from zeroclaw_host.sandbox import compiler
 from zeroclaw_host.sandbox.compiler import Ending, Report
 
-def compile(engines, job, memory_bytes):
+def compile(engines, job, memory_bytes, artifact_bytes):
     compiler.resource.setrlimit(compiler.resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     {compile}
     return Report()
 
-def load(engines, job, loaded_bytes):
+def load(engines, jobs, loaded_bytes):
     {load}
     return Report()
 
@@ -396,10 +396,9 @@ def test_several_sources_are_compiled_in_one_run(wat, monkeypatch):
         st.fixed_dictionaries(
             {
                 "ending": st.none() | st.sampled_from([*Ending, "other"]) | st.integers(),
-                "job": st.integers() | st.floats() | st.text(),
                 "stage": st.sampled_from([*Stage, "other", None]),
                 "text": st.none() | st.text(),
-                "number": st.integers(0, 70) | st.floats(),
+                "number": st.integers(-1, 70) | st.integers() | st.floats(),
             }
         ).map(json.dumps),
         st.just("[" * 100_000),
@@ -410,8 +409,15 @@ def test_whatever_the_child_says_is_an_error_or_success_and_never_a_crash_of_the
         compiling._judge(0, said, "", CompileLimits())
 
 
+@pytest.mark.parametrize("number", [-1, 2**16, 2**31, 2**64])
+def test_a_report_with_a_number_the_system_does_not_have_is_none(number: int):
+    said = Report(Ending.UNWRITTEN, number=number).to_json()
+    with pytest.raises(CompilerFailed):
+        compiling._judge(0, said, "", CompileLimits())
+
+
 def test_a_report_and_an_order_are_read_as_they_were_written():
-    report = Report(Ending.REFUSED, 2, Stage.LOAD, "é\n", 7)
+    report = Report(Ending.REFUSED, Stage.LOAD, "é\n", 7)
     assert Report.from_json(report.to_json()) == report
     order = Order(
         jobs=(Job(Form.MODULE, 3, 4), Job(Form.COMPONENT, 5, 6)),
@@ -423,6 +429,31 @@ def test_a_report_and_an_order_are_read_as_they_were_written():
         background=True,
     )
     assert Order.from_json(order.to_json()) == order
+
+
+@pytest.mark.parametrize("limit", ["artifact_bytes", "loaded_bytes"])
+def test_what_several_sources_are_allowed_is_meant_for_all_of_them_together(wat, limit):
+    """What one of them needs is found out by trying: within the bound, and not within half of it."""
+    functions = "".join(f'(func (export "{number:0400}"))' for number in range(500))
+    source = wat(f"(module {functions})")
+
+    def fits(bound: int, number: int) -> bool:
+        with ExitStack() as files:
+            artifacts = [files.enter_context(tempfile.TemporaryFile()) for _ in range(number)]
+            sources = [Source(Form.MODULE, source, artifact.fileno()) for artifact in artifacts]
+            try:
+                compile_sources(sources, limits=CompileLimits(**{limit: bound}))
+            except CompileLimit as error:
+                if error.details["limit"] != limit:
+                    raise
+                return False
+            return True
+
+    bound = 64 * 1024
+    while not fits(bound, 1):
+        bound *= 2
+    assert not fits(bound, 3)
+    assert fits(bound * 3, 3)
 
 
 def test_one_bad_source_of_several_is_told(wat):

@@ -1,7 +1,7 @@
 """The compiling child. Run as a module: ``python -m zeroclaw_host.sandbox.compiler``, with an :class:`Order` as argument.
 
-This process itself neither compiles nor loads anything. It forks one process to compile a source and, when that went
-well, another one to load the result the way the host will, which finds out what that takes: both begin with no more
+This process itself neither compiles nor loads anything. It forks one process to compile each source and, when that went
+well, another one to load the results the way the host will, which finds out what that takes: all begin with no more
 than they need. It watches them, and says on standard output how they ended (:class:`Report`).
 """
 
@@ -14,10 +14,11 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -73,8 +74,8 @@ class Order:
     """What the child is to do, and what it may use for it.
 
     :param memory_bytes: address space of the process that compiles.
-    :param artifact_bytes: size of each artifact.
-    :param loaded_bytes: memory for what a loaded artifact is besides its code.
+    :param artifact_bytes: size of all artifacts together.
+    :param loaded_bytes: memory for what they are besides their code when all of them are loaded.
     :param seconds: time for all jobs together, by this process's own clock: its parent may be killed.
     :param background: give way to everything else that wants the processor.
     :param parent: the process without which there is no use in going on.
@@ -100,16 +101,19 @@ class Order:
         return cls(jobs=jobs, **values)
 
 
+_NUMBERS: Final = range(2**16)
+"""What a report's number can be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How the work ended: well, or at which job and stage.
+    """How the work ended: well, or at which stage.
 
     :param text: the compiler's reason.
     :param number: an error number, a signal or an exit status.
     """
 
     ending: Ending | None = None
-    job: int = 0
     stage: Stage = Stage.COMPILE
     text: str = ""
     number: int = 0
@@ -127,8 +131,10 @@ class Report:
         try:
             values = json.loads(line)
             ending = None if values["ending"] is None else Ending(values["ending"])
-            stage = Stage(values["stage"])
-            return cls(ending, int(values["job"]), stage, str(values["text"]), int(values["number"]))
+            number = int(values["number"])
+            if number not in _NUMBERS:
+                raise ValueError("no number of the system's")
+            return cls(ending, Stage(values["stage"]), str(values["text"]), number)
         except (KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError("no report") from error
 
@@ -157,15 +163,18 @@ def main(arguments: list[str]) -> int:
     from zeroclaw_host.sandbox.engine import Engines
 
     engines = Engines()
-    for number, job in enumerate(order.jobs):
-        report = _apart(number, Stage.COMPILE, lambda job=job: _compile(engines, job, order.memory_bytes))
-        if report.ending is None:
-            report = _apart(number, Stage.LOAD, lambda job=job: _load(engines, job, order.loaded_bytes))
-        if report.ending is not None:
-            print(report.to_json())
-            return 0
-    print(Report().to_json())
+    print(_worked(engines, order).to_json())
     return 0
+
+
+def _worked(engines: Engines, order: Order) -> Report:
+    room = order.artifact_bytes
+    for job in order.jobs:
+        report = _apart(Stage.COMPILE, partial(_compile, engines, job, order.memory_bytes, room))
+        if report.ending is not None:
+            return report
+        room -= os.fstat(job.artifact).st_size
+    return _apart(Stage.LOAD, partial(_load, engines, order.jobs, order.loaded_bytes))
 
 
 def _bound(order: Order) -> None:
@@ -198,7 +207,7 @@ def _watch(parent: int, seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, _WATCH_SECONDS, _WATCH_SECONDS)
 
 
-def _apart(job: int, stage: Stage, work: Callable[[], Report]) -> Report:
+def _apart(stage: Stage, work: Callable[[], Report]) -> Report:
     """Do something in a process of its own, which may end in any way, and say how it did."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -215,15 +224,16 @@ def _apart(job: int, stage: Stage, work: Callable[[], Report]) -> Report:
         return Report()
     if ended == _FAILED:
         found = Report.from_json(said.decode())
-        return Report(found.ending, job, stage, found.text, found.number)
+        return Report(found.ending, stage, found.text, found.number)
     if ended < 0:
-        return Report(Ending.SIGNAL, job, stage, number=-ended)
-    return Report(Ending.STATUS, job, stage, number=ended)
+        return Report(Ending.SIGNAL, stage, number=-ended)
+    return Report(Ending.STATUS, stage, number=ended)
 
 
-def _compile(engines: Engines, job: Job, memory_bytes: int) -> Report:
+def _compile(engines: Engines, job: Job, memory_bytes: int, artifact_bytes: int) -> Report:
     from wasmtime import WasmtimeError
 
+    resource.setrlimit(resource.RLIMIT_FSIZE, (artifact_bytes, artifact_bytes))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     try:
         try:
@@ -254,18 +264,22 @@ def _serialized(engine: Engine, job: Job) -> bytearray:
     return kind(engine, content).serialize()
 
 
-def _load(engines: Engines, job: Job, loaded_bytes: int) -> Report:
-    from wasmtime import Module
+def _load(engines: Engines, jobs: Sequence[Job], loaded_bytes: int) -> Report:
+    from wasmtime import WasmtimeError
 
     engines.concurrent()  # so that making it is not counted
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    allowed = pages * resource.getpagesize() + os.fstat(job.artifact).st_size + loaded_bytes
+    mapped = sum(os.fstat(job.artifact).st_size for job in jobs)
+    allowed = pages * resource.getpagesize() + mapped + loaded_bytes
     resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
-    path = f"/proc/self/fd/{job.artifact}"
-    if job.form is Form.MODULE:
-        Module.deserialize_file(engines.plain, path)
-    else:
-        engines.open(path)
+    loaded: list[object] = []  # at a time, as in the host
+    try:
+        for job in jobs:
+            load = engines.open_module if job.form is Form.MODULE else engines.open
+            loaded.append(load(f"/proc/self/fd/{job.artifact}"))
+    except (WasmtimeError, MemoryError):
+        # However wasmtime puts it: it wrote this a moment ago, so nothing but memory was wanting.
+        return Report(Ending.MEMORY)
     return Report()
 
 

@@ -94,6 +94,20 @@ class Engines:
             engine = self.concurrent()
             return Compiled(Component.deserialize_file(engine, path), engine)
 
+    def open_component(self, path: str) -> Component:
+        """Load an artifact into the plain engine alone. It must be one that can be trusted.
+
+        :raises WasmtimeError: it is not of this engine, or not of a component.
+        """
+        return Component.deserialize_file(self.plain, path)
+
+    def open_module(self, path: str) -> Module:
+        """The same for the artifact of a core module.
+
+        :raises WasmtimeError: it is not of this engine, or not of a core module.
+        """
+        return Module.deserialize_file(self.plain, path)
+
     def increment_epoch(self) -> None:
         """Move both epochs."""
         self.plain.increment_epoch()
