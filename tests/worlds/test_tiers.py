@@ -18,12 +18,11 @@ from zeroclaw_host.package.manifest import Capability, parse_manifest
 from zeroclaw_host.sandbox import cache as caching
 from zeroclaw_host.sandbox import shared_forms
 from zeroclaw_host.sandbox.compile import Source
-from zeroclaw_host.sandbox.compile_limits import CompileLimits
 from zeroclaw_host.sandbox.frame import CallFrame, Phase
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.linker import LinkedComponent, link
 from zeroclaw_host.sandbox.sandbox import Sandbox
-from zeroclaw_host.sandbox.shared_forms import SHARED, SharedForms
+from zeroclaw_host.sandbox.shared_forms import SHARED
 from zeroclaw_host.sandbox.sharing import share
 from zeroclaw_host.sandbox.shelf import ArtifactName
 from zeroclaw_host.services.bundle import InstanceServices
@@ -101,7 +100,8 @@ def execute(sandbox: Sandbox, linked: LinkedComponent, text: str, **more: Limits
 def shared(sandbox: Sandbox, probe_component: bytes) -> LinkedComponent:
     """The probe in its shared form, whatever else there is of it."""
     digest = hashlib.sha256(probe_component).hexdigest()
-    forms = SharedForms(sandbox.cache.artifacts, sandbox.engine, CompileLimits())
+    forms = sandbox._shared
+    assert forms is not None
     found = forms.find(digest) or forms.make(probe_component, digest)
     assert found is not None
     return LinkedComponent(digest, SURFACE, link(found, SURFACE, sandbox.conversion))

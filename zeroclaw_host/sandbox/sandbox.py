@@ -57,7 +57,7 @@ class Sandbox:
         limits = compile_limits or CompileLimits()
         self.cache = ComponentCache(cache_dir, self._engines, limits=limits, maximum_bytes=cache_bytes)
         self._shared = (
-            SharedForms(self.cache.artifacts, self._engines.plain, limits) if share_core_modules else None
+            SharedForms(self.cache.artifacts, self._engines, limits) if share_core_modules else None
         )
         self.conversion = best_conversion() if conversion is None else conversion
         self.threads = GuestThreads(threads)
@@ -160,6 +160,8 @@ class Sandbox:
         return found or self.cache.compiled(component, sha256=digest, progress=progress)
 
     def close(self) -> None:
-        """End every call, then the threads."""
+        """End every call, then the threads. A forked process has neither, and leaves those of the other alone."""
+        if self.threads.forked:
+            return
         self.threads.close()
         self._ticker.close()

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from wasmtime import Engine, Module, WasmtimeError
+from wasmtime import Module, WasmtimeError
 from wasmtime.component import Component
 
 from zeroclaw_host.errors import ComponentInvalid
 from zeroclaw_host.sandbox.artifacts import ArtifactStore
 from zeroclaw_host.sandbox.compile import CompileLimits, Progress, Source, compile_sources
 from zeroclaw_host.sandbox.compiler import Form
-from zeroclaw_host.sandbox.engine import Compiled
+from zeroclaw_host.sandbox.engine import Compiled, Engines
 from zeroclaw_host.sandbox.header import check_header
 from zeroclaw_host.sandbox.private_directory import storage_errors
 from zeroclaw_host.sandbox.sharing import IMPORT_PREFIX, module_digest, share
@@ -46,12 +46,12 @@ class SharedForms:
     """Finds and makes the shared forms of components. Safe to use from several threads.
 
     :param artifacts: where they are kept.
-    :param engine: the one they are for; a component that needs another has no shared form.
+    :param engines: they are for the plain one; a component that needs the other has no shared form.
     """
 
-    def __init__(self, artifacts: ArtifactStore, engine: Engine, limits: CompileLimits) -> None:
+    def __init__(self, artifacts: ArtifactStore, engines: Engines, limits: CompileLimits) -> None:
         self._artifacts = artifacts
-        self._engine = engine
+        self._engines = engines
         self._limits = limits
         self._lock = threading.Lock()
         self._forms: OrderedDict[str, Compiled] = OrderedDict()
@@ -83,11 +83,8 @@ class SharedForms:
             for name, module in shared.modules.items()
         }
         sources[ArtifactName(SHARED, digest)] = (Form.COMPONENT, shared.component)
-        with ExitStack() as turns:
-            for name in sorted(sources, key=lambda name: (name.kind, name.digest)):
-                turns.enter_context(
-                    self._artifacts.turn(name, seconds=self._limits.seconds, waiting=progress)
-                )
+        patience = self._limits.of(sum(len(content) for _, content in sources.values())).seconds
+        with self._artifacts.turn(*sources, seconds=patience, waiting=progress):
             found = self.find(digest)  # somebody else may have made it meanwhile
             return found or self._make(sources, digest, progress)
 
@@ -116,9 +113,7 @@ class SharedForms:
                         progress=progress,
                     )
             except ComponentInvalid:
-                return (
-                    None  # perhaps it is so in this form alone; the compiler will see it as it was delivered
-                )
+                return None  # perhaps in this form alone; the compiler will see it as it was delivered
             for draft in drafts:
                 draft.publish()
             return self.find(digest)  # while all of them count as in use
@@ -130,33 +125,33 @@ class SharedForms:
             self._forms.popitem(last=False)
 
     def _from_disk(self, digest: str) -> Compiled | None:
-        component = self._load(ArtifactName(SHARED, digest), Component)
+        component = self._load(ArtifactName(SHARED, digest), self._engines.open_component)
         if component is None:
             return None
         modules: dict[str, Module] = {}
-        for name in component.type.imports(self._engine):
+        for name in component.type.imports(self._engines.plain):
             if name.startswith(IMPORT_PREFIX):
                 module = self._module(module_digest(name))
                 if module is None:
                     return None
                 modules[name] = module
-        return Compiled(component, self._engine, modules)
+        return Compiled(component, self._engines.plain, modules)
 
     def _module(self, digest: str) -> Module | None:
         """The compiled module, the same object for all components that are loaded at a time."""
         module = self._modules.get(digest)
         if module is None:
-            module = self._load(ArtifactName(MODULE, digest), Module)
+            module = self._load(ArtifactName(MODULE, digest), self._engines.open_module)
             if module is not None:
                 self._modules[digest] = module
         return module
 
-    def _load(self, name: ArtifactName, kind: type[_Loaded]) -> _Loaded | None:
+    def _load(self, name: ArtifactName, open_artifact: Callable[[str], _Loaded]) -> _Loaded | None:
         with self._artifacts.open(name) as artifact:
             if artifact is None:
                 return None
             try:
-                loaded = kind.deserialize_file(self._engine, artifact.path)
+                loaded = open_artifact(artifact.path)
             except WasmtimeError:  # authentic, yet for another engine or release: as good as stale
                 self._artifacts.discard(name)
                 return None
