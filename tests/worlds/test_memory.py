@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -35,6 +37,7 @@ from zeroclaw_host.sandbox.values import Err, Ok
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig
 from zeroclaw_host.services.logging import MemoryLogSink
+from zeroclaw_host.worlds import memory_values
 from zeroclaw_host.worlds.kinds import (
     ExportFilter,
     Memory,
@@ -155,6 +158,53 @@ def test_a_memory_that_imports_more_than_the_log_does_not_load(
     services = InstanceServices(config=NoConfig(), log=MemoryLogSink())
     with pytest.raises(ComponentMismatch, match=interface):
         MemoryPlugin.load(sandbox, package, scope, services, Limits())
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_score_that_is_no_number_is_none(load: Load, number: float):
+    memory = load(returns={"memory.get": Ok({**RAW, "score": number, "importance": number})})
+    found = memory.run_sync(lambda it: it.get("tea"))
+    assert found is not None
+    assert (found.score, found.importance, found.content) == (None, None, "green")
+
+
+def test_entries_are_read_on_the_guests_thread_and_no_more_of_them_than_were_asked_for(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+):
+    threads = list[str]()
+    read = memory_values.entry_from_guest
+
+    def noted(value: Any) -> MemoryEntry:
+        threads.append(threading.current_thread().name)
+        return read(value)
+
+    monkeypatch.setattr(memory_values, "entry_from_guest", noted)
+    memory = load(
+        returns={
+            "memory.get-memory-capabilities": frozenset({"recall-namespaced"}),
+            "memory.get": Ok(RAW),
+            **dict.fromkeys(
+                (
+                    "memory.recall",
+                    "memory.recall-for-agents",
+                    "memory.recall-namespaced",
+                    "memory.list-entries",
+                ),
+                Ok([RAW] * 5),
+            ),
+        }
+    )
+
+    async def main() -> None:
+        assert await memory.get("tea") == ENTRY
+        assert await memory.list_entries() == [ENTRY] * 5
+        assert await memory.recall("tea", 2) == [ENTRY] * 2
+        assert await memory.recall_for_agents(None, "tea", 2) == [ENTRY] * 2
+        assert await memory.recall_namespaced("n", "tea", 2) == [ENTRY] * 2
+
+    anyio.run(main)
+    assert len(threads) == 1 + 5 + 2 + 2 + 2
+    assert all(name.startswith("zeroclaw-guest") for name in threads)
 
 
 @pytest.mark.req("PLG-032")

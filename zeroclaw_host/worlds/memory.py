@@ -23,15 +23,17 @@ from zeroclaw_host.worlds.kinds import ExportFilter, Memory, MemoryCategory, Mem
 from zeroclaw_host.worlds.loading import link_package
 from zeroclaw_host.worlds.memory_values import (
     agents_to_guest,
+    best_entries,
     category_to_guest,
     entries_from_guest,
     filter_to_guest,
     message_to_guest,
     optional_category,
     optional_entry,
+    within_ok,
 )
 from zeroclaw_host.worlds.metadata import Metadata
-from zeroclaw_host.worlds.warm import WarmStore
+from zeroclaw_host.worlds.warm import Take, WarmStore, as_it_is
 
 _INTERFACE: Final = "zeroclaw:plugin/memory"
 
@@ -206,8 +208,7 @@ class MemoryPlugin(Memory):
     ) -> Sequence[MemoryEntry]:
         """See :meth:`Memory.recall`."""
         arguments = (query, limit, session_id, since, until)
-        found = await self._ask("recall", *arguments, call_site=call_site)
-        return entries_from_guest(found)[:limit]
+        return await self._ask("recall", *arguments, call_site=call_site, take=best_entries(limit))
 
     async def recall_for_agents(
         self,
@@ -222,12 +223,11 @@ class MemoryPlugin(Memory):
     ) -> Sequence[MemoryEntry]:
         """See :meth:`Memory.recall_for_agents`."""
         arguments = (agents_to_guest(agents), query, limit, session_id, since, until)
-        found = await self._ask("recall-for-agents", *arguments, call_site=call_site)
-        return entries_from_guest(found)[:limit]
+        return await self._ask("recall-for-agents", *arguments, call_site=call_site, take=best_entries(limit))
 
     async def get(self, key: str, *, call_site: CallSite | None = None) -> MemoryEntry | None:
         """See :meth:`Memory.get`."""
-        return optional_entry(await self._ask("get", key, call_site=call_site))
+        return await self._ask("get", key, call_site=call_site, take=optional_entry)
 
     async def list_entries(
         self,
@@ -238,7 +238,7 @@ class MemoryPlugin(Memory):
     ) -> Sequence[MemoryEntry]:
         """See :meth:`Memory.list_entries`."""
         arguments = (optional_category(category), session_id)
-        return entries_from_guest(await self._ask("list-entries", *arguments, call_site=call_site))
+        return await self._ask("list-entries", *arguments, call_site=call_site, take=entries_from_guest)
 
     async def forget(self, key: str, *, call_site: CallSite | None = None) -> bool:
         """See :meth:`Memory.forget`."""
@@ -264,7 +264,7 @@ class MemoryPlugin(Memory):
         """See :meth:`Memory.get_for_agent`."""
         if "get-for-agent" not in self.capabilities:
             return await super().get_for_agent(key, agent_id, call_site=call_site)
-        return optional_entry(await self._ask("get-for-agent", key, agent_id, call_site=call_site))
+        return await self._ask("get-for-agent", key, agent_id, call_site=call_site, take=optional_entry)
 
     async def purge_namespace(self, namespace: str, *, call_site: CallSite | None = None) -> int:
         """See :meth:`Memory.purge_namespace`."""
@@ -333,8 +333,7 @@ class MemoryPlugin(Memory):
                 namespace, query, limit, session_id=session_id, since=since, until=until, call_site=call_site
             )
         arguments = (namespace, query, limit, session_id, since, until)
-        found = await self._ask("recall-namespaced", *arguments, call_site=call_site)
-        return entries_from_guest(found)[:limit]
+        return await self._ask("recall-namespaced", *arguments, call_site=call_site, take=best_entries(limit))
 
     async def export_entries(
         self, wanted: ExportFilter, *, call_site: CallSite | None = None
@@ -342,8 +341,8 @@ class MemoryPlugin(Memory):
         """See :meth:`Memory.export_entries`."""
         if "export-entries" not in self.capabilities:
             return await super().export_entries(wanted, call_site=call_site)
-        found = await self._ask("export-entries", filter_to_guest(wanted), call_site=call_site)
-        return entries_from_guest(found)
+        arguments = filter_to_guest(wanted)
+        return await self._ask("export-entries", arguments, call_site=call_site, take=entries_from_guest)
 
     async def store_with_metadata(
         self,
@@ -371,15 +370,19 @@ class MemoryPlugin(Memory):
         arguments = (key, content, category_to_guest(category), session_id, namespace, importance)
         await self._ask("store-with-metadata", *arguments, call_site=call_site)
 
-    async def _ask(self, function: str, *arguments: object, call_site: CallSite | None) -> Any:
+    async def _ask(
+        self, function: str, *arguments: object, call_site: CallSite | None, take: Take = as_it_is
+    ) -> Any:
         """One call, in a frame in which nothing but the log answers.
 
+        :param take: makes of a result what is returned, on the guest's thread: there can be very many entries.
         :raises GuestFailure: the plugin answered with an error.
         """
+        how: dict[str, Any] = {"phase": Phase.STANDARD, "call_site": call_site, "take": within_ok(take)}
         if self._blocking:
-            answer = self._warm.call_sync(function, *arguments, phase=Phase.STANDARD, call_site=call_site)
+            answer = self._warm.call_sync(function, *arguments, **how)
         else:
-            answer = await self._warm.call(function, *arguments, phase=Phase.STANDARD, call_site=call_site)
+            answer = await self._warm.call(function, *arguments, **how)
         match answer:
             case Ok(value):
                 return value

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from zeroclaw_host.sandbox.values import Ok
 from zeroclaw_host.worlds.kinds import ExportFilter, MemoryCategory, MemoryEntry, ProceduralMessage
 
 Variant = tuple[str, object]
@@ -42,7 +44,7 @@ def message_to_guest(message: ProceduralMessage) -> dict[str, object]:
 
 
 def entry_from_guest(value: Mapping[str, Any]) -> MemoryEntry:
-    """A ``memory-entry``."""
+    """A ``memory-entry``. A score or importance that is no finite number says nothing, and neither compares nor is JSON."""
     word, name = cast("tuple[str, str | None]", value["category"])
     category = MemoryCategory(word) if name is None else MemoryCategory(name, custom=True)
     return MemoryEntry(
@@ -53,8 +55,8 @@ def entry_from_guest(value: Mapping[str, Any]) -> MemoryEntry:
         timestamp=value["timestamp"],
         namespace=value["namespace"],
         session_id=value["session-id"],
-        score=value["score"],
-        importance=value["importance"],
+        score=_finite(value["score"]),
+        importance=_finite(value["importance"]),
         superseded_by=value["superseded-by"],
         agent_alias=value["agent-alias"],
         agent_id=value["agent-id"],
@@ -64,6 +66,20 @@ def entry_from_guest(value: Mapping[str, Any]) -> MemoryEntry:
 def optional_entry(value: object) -> MemoryEntry | None:
     """An optional ``memory-entry``."""
     return None if value is None else entry_from_guest(cast("Mapping[str, Any]", value))
+
+
+def within_ok(take: Callable[[object], object]) -> Callable[[object], object]:
+    """Makes of the ``ok`` of a result what ``take`` makes of it, and leaves everything else as it is."""
+    return lambda value: Ok(take(value.value)) if isinstance(value, Ok) else value
+
+
+def best_entries(limit: int) -> Callable[[object], list[MemoryEntry]]:
+    """The first of a list of ``memory-entry``, however many there are."""
+    return lambda value: entries_from_guest(cast("Sequence[object]", value)[:limit])
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def entries_from_guest(value: object) -> list[MemoryEntry]:

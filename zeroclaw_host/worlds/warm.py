@@ -34,6 +34,15 @@ REBUILD: Final = "the plugin to be rebuilt, which failed too often to be rebuilt
 """What a caller waits for, as the error of a deadline names it."""
 
 
+Take = Callable[[object], object]
+"""What a world makes of a call's result. Runs on the guest's thread, since there can be much of it; must not raise."""
+
+
+def as_it_is(result: object) -> object:
+    """Make nothing of it."""
+    return result
+
+
 Start = Callable[[Ask], None]
 """What a world does with each new instance before it serves: configure it, read what it says about itself. Runs on a
 guest thread; what it raises refuses the instance."""
@@ -105,10 +114,16 @@ class WarmStore:
     # --- calls ----------------------------------------------------------------------------------------------------------
 
     def call_sync(
-        self, function: str, *arguments: object, phase: Phase, call_site: CallSite | None = None
+        self,
+        function: str,
+        *arguments: object,
+        phase: Phase,
+        call_site: CallSite | None = None,
+        take: Take = as_it_is,
     ) -> object:
         """Call an export and wait. For threads without an event loop.
 
+        :param take: makes of the result what is returned.
         :raises PluginUnavailable: there is no instance, or the store is closed.
         :raises UsageError: an argument is not what the contract says; the guest was not called.
         :raises PluginError: the call ended without a result; the subclass says why.
@@ -116,10 +131,15 @@ class WarmStore:
         self._refuse_absent()
         frame = self._frame(phase, call_site)
         with self._turn(frame, build=self._self_healing):
-            return self._sandbox.threads.run(frame, lambda: self._serve(frame, function, arguments))
+            return self._sandbox.threads.run(frame, lambda: take(self._serve(frame, function, arguments)))
 
     async def call(
-        self, function: str, *arguments: object, phase: Phase, call_site: CallSite | None = None
+        self,
+        function: str,
+        *arguments: object,
+        phase: Phase,
+        call_site: CallSite | None = None,
+        take: Take = as_it_is,
     ) -> object:
         """The same for tasks. A task that is cancelled before its turn never reaches the guest; in the guest, the call
         ends at the next epoch tick."""
@@ -127,7 +147,7 @@ class WarmStore:
         frame = self._frame(phase, call_site)
         async with self._turn_async(frame, build=self._self_healing):
             return await self._sandbox.threads.run_async(
-                frame, lambda: self._serve(frame, function, arguments)
+                frame, lambda: take(self._serve(frame, function, arguments))
             )
 
     def start_sync(self, *, call_site: CallSite | None = None) -> None:
