@@ -14,6 +14,8 @@ import pytest
 from zeroclaw_daemon.plugin_improvement import PluginImprovement
 from zeroclaw_daemon.records import ATTRIBUTE
 from zeroclaw_host.errors import CompileLimit, StorageError, ZeroclawError
+from zeroclaw_host.installation.discovery import PackageChanged
+from zeroclaw_host.sandbox.compile import CompilerFailed
 
 SECONDS = 30.0
 
@@ -28,7 +30,7 @@ class Package:
         return f"digest of {self.name}"
 
 
-@dataclass
+@dataclass(eq=False)
 class Host:
     """A host whose packages wait to be improved. ``faults`` says what goes wrong with which, and how often."""
 
@@ -78,7 +80,9 @@ def look_and_wait(improvement: PluginImprovement, host: Host) -> None:
 
     def improvable() -> tuple[Package, ...]:
         packages = found()
-        if all(package.component_sha256 in improvement._given_up for package in packages):
+        given_up = set[str | None]().union(*improvement._given_up.values())
+        passed_over = given_up | improvement._put_off
+        if all(package.component_sha256 in passed_over for package in packages):
             seen.set()
         return packages
 
@@ -134,17 +138,23 @@ def test_a_plugin_that_cannot_be_improved_is_told_of_once_and_the_others_are(
     assert "too large" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        StorageError("the file system is full"),
-        CompileLimit("took longer than 1200 s", details={"limit": "seconds"}),
-    ],
-)
-def test_what_may_be_otherwise_tomorrow_is_tried_again_when_plugins_are_loaded_again(
-    caplog: pytest.LogCaptureFixture, fault: ZeroclawError
+def test_a_host_with_other_settings_may_do_what_the_former_one_could_not() -> None:
+    hosts = [Host(["a"], {"a": [CompileLimit("too large")]})]
+    improvement = PluginImprovement(lambda: hosts[-1])  # type: ignore[arg-type, return-value]
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(improvement.run)
+        look_and_wait(improvement, hosts[-1])
+        hosts.append(Host(["a"]))
+        look_and_wait(improvement, hosts[-1])
+        improvement.stop()
+        done.result(SECONDS)
+    assert [(host.tried, host.waiting) for host in hosts] == [(["a"], ["a"]), (["a"], [])]
+
+
+def test_a_full_disk_ends_the_round_and_what_waits_is_tried_when_plugins_are_loaded_again(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    host = Host(["a", "b"], {"a": [fault]})
+    host = Host(["a", "b"], {"a": [StorageError("the file system is full")]})
     with running(host) as improvement:
         improvement.look()
         assert host.compiling.wait(SECONDS)
@@ -155,6 +165,29 @@ def test_what_may_be_otherwise_tomorrow_is_tried_again_when_plugins_are_loaded_a
         ("plugin_improved", "a"),
         ("plugin_improved", "b"),
     ]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        CompileLimit("took longer than 1200 s", details={"limit": "seconds"}),
+        CompilerFailed("the compiler's process ended with signal 9"),
+        PackageChanged("a was changed after it was found"),
+    ],
+    ids=lambda fault: fault.code,
+)
+def test_what_may_be_otherwise_tomorrow_is_tried_again_when_plugins_are_loaded_again_and_holds_up_no_other(
+    caplog: pytest.LogCaptureFixture, fault: ZeroclawError
+) -> None:
+    host = Host(["a", "b"], {"a": [fault, fault]})
+    with running(host) as improvement:
+        look_and_wait(improvement, host)
+        assert host.tried == ["a", "b"]
+        look_and_wait(improvement, host)
+        assert host.tried == ["a", "b", "a"], "once for each time that plugins were loaded"
+        look_and_wait(improvement, host)
+    assert host.tried == ["a", "b", "a", "a"]
+    assert host.waiting == []
 
 
 def test_a_daemon_that_ends_gives_up_what_is_being_compiled_and_says_nothing_of_it(

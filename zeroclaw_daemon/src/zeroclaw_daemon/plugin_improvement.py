@@ -11,9 +11,17 @@ import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from zeroclaw_daemon.records import record
-from zeroclaw_host.errors import PluginUnavailable, StorageError, ZeroclawError
+from zeroclaw_host.errors import (
+    CompileLimit,
+    ComponentInvalid,
+    ComponentMismatch,
+    PluginUnavailable,
+    StorageError,
+    ZeroclawError,
+)
 
 if TYPE_CHECKING:
     from zeroclaw_host.host import PluginHost
@@ -33,8 +41,11 @@ class PluginImprovement:
         self._changed = threading.Condition()
         self._due = False
         self._stopping = False
-        self._given_up: set[str | None] = set()
-        """Components that cannot be improved. Whatever the reason, it is as good tomorrow."""
+        self._given_up: WeakKeyDictionary[PluginHost, set[str | None]] = WeakKeyDictionary()
+        """Components that cannot be improved, for reasons of their own that are as good tomorrow, unless a host with other
+        settings comes."""
+        self._put_off: set[str | None] = set()
+        """Those that could not be for another reason, until plugins are loaded again. The others need not wait for them."""
 
     def look(self) -> None:
         """Say that plugins were loaded."""
@@ -59,13 +70,15 @@ class PluginImprovement:
         with self._changed:
             self._changed.wait_for(lambda: self._due or self._stopping)
             self._due = False
+            self._put_off.clear()
             return not self._stopping
 
     def _next(self) -> tuple[PluginHost, InstalledPackage] | None:
         host = self._host()
         if host is None or self._stopping:
             return None
-        waiting = (found for found in host.improvable() if found.component_sha256 not in self._given_up)
+        passed_over = self._given_up.setdefault(host, set()) | self._put_off
+        waiting = (found for found in host.improvable() if found.component_sha256 not in passed_over)
         package = next(waiting, None)
         return None if package is None else (host, package)
 
@@ -82,10 +95,9 @@ class PluginImprovement:
                 action="plugin_not_improved", category="plugin", outcome="failure",
                 plugin=package.name, code=error.code, causes=list(error.causes()), remedy=error.remedy,
             )  # fmt: skip
-            if isinstance(error, StorageError) or error.details.get("limit") == "seconds":
-                return False  # a full disk or a busy machine, which may have passed when plugins are loaded again
-            self._given_up.add(package.component_sha256)
-            return True
+            passed_over = self._given_up.setdefault(host, set()) if _is_final(error) else self._put_off
+            passed_over.add(package.component_sha256)
+            return not isinstance(error, StorageError)  # a full disk is full for the others too
         record(
             logger, logging.INFO, f"{package.name} {package.version} is in its faster form",
             action="plugin_improved", category="plugin",
@@ -101,3 +113,10 @@ class PluginImprovement:
         del seconds
         if self._stopping:
             raise PluginUnavailable("the daemon ends")
+
+
+def _is_final(error: ZeroclawError) -> bool:
+    """Whether it says something about the component, and not about a busy machine or a package that is being updated."""
+    if isinstance(error, CompileLimit):
+        return error.details.get("limit") != "seconds"
+    return isinstance(error, (ComponentInvalid, ComponentMismatch))
