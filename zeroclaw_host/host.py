@@ -121,6 +121,7 @@ class PluginHost:
         )
         self._sandbox: Sandbox | None = None
         self._loaded: dict[str, InstalledPackage] = {}
+        """What was loaded last of each name: an earlier one of that name cannot be read again."""
         self._warm: WeakSet[ChannelPlugin | MemoryPlugin] = WeakSet()
         """What holds a guest between its calls, as long as somebody holds it."""
         self._starting = threading.Lock()
@@ -291,7 +292,7 @@ class PluginHost:
         """The packages in use whose instances would start sooner after :meth:`improve`, by name."""
         sandbox = self._sandbox
         digests = frozenset[str]() if sandbox is None else sandbox.improvable()
-        found = [package for digest, package in self._loaded.copy().items() if digest in digests]
+        found = [package for package in self._loaded.copy().values() if package.component_sha256 in digests]
         return tuple(sorted(found, key=lambda package: package.name))
 
     def improve(self, installed: InstalledPackage, *, on_compile: CompileProgress | None = None) -> None:
@@ -344,8 +345,7 @@ class PluginHost:
     def _read(self, installed: InstalledPackage) -> AdmittedPackage:
         """The bytes of a package that is about to be loaded, and a note of where they came from."""
         package = installed.read()
-        if installed.component_sha256 is not None:
-            self._loaded[installed.component_sha256] = installed
+        self._loaded[installed.name] = installed
         return package
 
     def _open(

@@ -174,6 +174,28 @@ def test_a_component_swapped_after_it_was_found_does_not_run(
     assert not host.check_all()[0].verdict.loads
 
 
+def test_what_would_be_improved_is_what_was_loaded_last_of_each_name(
+    host: PluginHost,
+    tmp_path: Path,
+    write_package: Write,
+    echo_component: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory = tmp_path / "plugins" / "echo"
+    write_package(directory)
+    write_package(tmp_path / "plugins" / "twin", name="twin")
+    held = [host.load_tool(package) for package in host.discover().packages]
+    everything = type("Everything", (), {"__contains__": lambda *_: True})()
+    monkeypatch.setattr(host.sandbox, "improvable", lambda: everything)  # these are too small to be shared
+    assert [package.name for package in host.improvable()] == ["echo", "twin"], "though they are the same"
+    for number in range(3):  # as an author does who builds and loads again
+        (directory / "plugin.wasm").write_bytes(echo_component + bytes([0, 3, 1, 120, number]))
+        held.append(host.load_tool(host.discover().get("echo")))
+    assert list(host.improvable()) == list(host.discover().packages), (
+        "the earlier ones are not there to be read"
+    )
+
+
 def test_a_closed_host_can_be_asked_what_is_installed_and_closing_twice_is_fine(tmp_path: Path) -> None:
     host = PluginHost(tmp_path / "plugins", tmp_path / "cache")
     host.close()
