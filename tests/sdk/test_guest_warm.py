@@ -166,6 +166,18 @@ def broken(base: type = Bare, **members: object) -> type:
         (broken(name=""), 'Broken: set `name = "..."` on the class'),
         (type("Broken", (Channel,), {"name": "x"}), "Broken: define `send`"),
         (type("Broken", (Memory,), {"name": "x"}), "Broken: define `recall`"),
+        (
+            type("Broken", (Channel,), {"name": "x", "sendd": lambda self, message: None}),
+            "define `send`; did you mean that by `sendd`",
+        ),
+        (
+            broken(add_reactions=lambda self: None),
+            "add_reactions is never called by the host: write `add_reaction`",
+        ),
+        (
+            type("Further", (broken(helth_check=lambda self: True),), {}),
+            "helth_check .* write `health_check`",
+        ),
         (broken(send=None), "Broken.send must be a method"),
         (broken(send=lambda self: None), r"Broken.send must take \(self, message\)"),
         (broken(poll_message=lambda self, more: None), "Broken.poll_message must take nothing but self"),
@@ -178,6 +190,11 @@ def broken(base: type = Bare, **members: object) -> type:
 def test_a_mistake_in_a_class_is_one_sentence(cls: type, said: str):
     with pytest.raises(DefinitionInvalid, match=said):
         (ChannelDefinition if issubclass(cls, Channel) else MemoryDefinition)(cls)
+
+
+def test_a_name_like_one_of_the_contracts_is_ones_own_beside_it_or_behind_an_underscore():
+    mine = {"configured": lambda self: True, "configure": lambda self: None, "_health_checks": lambda self: 1}
+    assert "configured" not in ChannelDefinition(broken(**mine)).defined
 
 
 def test_neither_tasks_nor_generators_can_answer():

@@ -10,6 +10,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Final, TypeVar
 
@@ -21,6 +22,10 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK: Final = "__zeroclaw__"
+
+_NEAR: Final = 0.88
+"""How alike a method and a function of the contract are for the method to be taken for a slip of the pen: a letter too many or
+two swapped, while `store_entries` is still a method of its own beside `store_entry`."""
 
 
 class Fault(Enum):
@@ -103,11 +108,19 @@ class Definition:
             each for each in self.functions if getattr(cls, each) is not getattr(base, each)
         )
         """The functions that the plugin's class defines itself."""
+        own = _own_methods(base, cls) - self.functions.keys()
         for each in self.functions.values():
+            near = get_close_matches(each.name, own, 1, _NEAR)
             if each.name in self.defined:
                 _callable(cls, each)
             elif each.mark.required:
-                raise DefinitionInvalid(f"{where}: define `{each.name}`")
+                meant = f"; did you mean that by `{near[0]}`?" if near else ""
+                raise DefinitionInvalid(f"{where}: define `{each.name}`{meant}")
+            elif near:
+                raise DefinitionInvalid(
+                    f"{where}.{near[0]} is never called by the host: write `{each.name}`, or begin the name of a method of "
+                    "your own with an underscore"
+                )
         self.flags = frozenset(flag for each in self.defined for flag in self.functions[each].mark.flags)
         """The capability flags, in the contract's words."""
         self._instance: object | None = None
@@ -127,6 +140,17 @@ class Definition:
         """
         result: object = getattr(self.instance, name)(*arguments)
         return self.functions[name].result.check(result, f"{self.cls.__qualname__}.{name} returned")
+
+
+def _own_methods(base: type, cls: type) -> set[str]:
+    """The public methods that an author's classes bring with them."""
+    return {
+        name
+        for each in cls.__mro__
+        if each is not base and issubclass(each, base)
+        for name, value in vars(each).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
 
 
 def _callable(cls: type, function: Function) -> None:
