@@ -516,6 +516,27 @@ def test_the_largest_component_of_data_is_compiled_within_the_limits():
     assert compiled(component) > len(data)
 
 
+@pytest.mark.parametrize(
+    ("kind", "most", "limit"),
+    [("RLIMIT_FSIZE", 32 * 1024**2, "artifact_bytes"), ("RLIMIT_AS", 1536 * 1024**2, "memory_bytes")],
+)
+def test_a_host_that_is_bounded_itself_compiles_within_its_own_bounds(kind: str, most: int, limit: str):
+    script = f"""if True:
+        import resource, tempfile
+        from zeroclaw_host.sandbox import compile
+        resource.setrlimit(resource.{kind}, ({most}, {most}))
+        orders, run = [], compile._run
+        compile._run = lambda order, *rest: orders.append(order) or run(order, *rest)
+        with tempfile.TemporaryFile() as artifact:
+            compile.compile_component({EMPTY!r}, artifact.fileno())
+        print(orders[0].{limit})
+    """
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.stdout, done.returncode) == (f"{most}\n", 0), done.stderr
+
+
 def test_a_machine_of_many_processors_takes_no_more_memory(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(128)))
     assert compiling._child_environment()["RAYON_NUM_THREADS"] == "8"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import select
 import signal
 import subprocess
@@ -17,14 +18,14 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid, Kind, Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.sandbox.causes import chain, sentences
 from zeroclaw_host.sandbox.compile_limits import CompileLimits
-from zeroclaw_host.sandbox.compiler import Ending, Form, Job, Order, Report, Stage
+from zeroclaw_host.sandbox.compiler import Ending, Form, Job, Order, Report, Stage, own_limit
 from zeroclaw_host.sandbox.header import check_header
 
 _POLL_SECONDS: Final = 0.25
@@ -123,7 +124,7 @@ def compile_sources(
     What was written is of no use after an error.
     """
     size = sum(len(source.content) for source in sources)
-    bounds = (limits or CompileLimits()).of(size, background=background)
+    bounds = _possible((limits or CompileLimits()).of(size, background=background))
     with _turn(progress), ExitStack() as files:
         jobs = tuple(
             Job(source.form, files.enter_context(_in_memory(source.content)).fileno(), source.artifact)
@@ -142,6 +143,15 @@ def compile_sources(
         said, noise = files.enter_context(_in_memory()), files.enter_context(_in_memory())
         status = _run(order, said, noise, progress)
         _judge(status, _text(said, _SAID_BYTES), _text(noise, _NOISE_BYTES), bounds)
+
+
+def _possible(bounds: CompileLimits) -> CompileLimits:
+    """The same within what the system lets this process have."""
+    return replace(
+        bounds,
+        memory_bytes=min(bounds.memory_bytes, own_limit(resource.RLIMIT_AS)),
+        artifact_bytes=min(bounds.artifact_bytes, own_limit(resource.RLIMIT_FSIZE)),
+    )
 
 
 _turns: Final = threading.BoundedSemaphore(_MAX_COMPILERS)

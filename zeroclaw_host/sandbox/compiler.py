@@ -177,6 +177,12 @@ def _worked(engines: Engines, order: Order) -> Report:
     return _apart(Stage.LOAD, partial(_load, engines, order.jobs, order.loaded_bytes))
 
 
+def own_limit(kind: int) -> int:
+    """What this process may have itself of a resource of the system's, which is the most that its children may."""
+    hard = resource.getrlimit(kind)[1]
+    return sys.maxsize if hard == resource.RLIM_INFINITY else hard
+
+
 def _bound(order: Order) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (order.artifact_bytes, order.artifact_bytes))
@@ -270,7 +276,7 @@ def _load(engines: Engines, jobs: Sequence[Job], loaded_bytes: int) -> Report:
     engines.concurrent()  # so that making it is not counted
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     mapped = sum(os.fstat(job.artifact).st_size for job in jobs)
-    allowed = pages * resource.getpagesize() + mapped + loaded_bytes
+    allowed = min(pages * resource.getpagesize() + mapped + loaded_bytes, own_limit(resource.RLIMIT_AS))
     resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
     loaded: list[object] = []  # at a time, as in the host
     try:

@@ -213,7 +213,17 @@ def test_a_compilation_that_reaches_a_limit_names_the_setting(
     assert not artifacts(home.data / "cache")
 
 
-@pytest.mark.parametrize(("name", "value"), [("memory_mb", 0), ("timeout_secs", 0), ("cache_max_mb", -1)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("memory_mb", 0),
+        ("memory_mb", 1024**2 + 1),
+        ("timeout_secs", 0),
+        ("timeout_secs", 7 * 24 * 3600 + 1),
+        ("cache_max_mb", -1),
+        ("cache_max_mb", 1024**2 + 1),
+    ],
+)
 def test_a_compile_setting_that_makes_no_sense_is_refused(name, value, zeroclaw) -> None:
     outcome = zeroclaw("config", "set", f"plugins.compile.{name}", "--", str(value))
     assert outcome.status == 3

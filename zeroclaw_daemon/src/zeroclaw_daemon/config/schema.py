@@ -44,6 +44,9 @@ BUILT_IN_PROVIDER: Final = "echo"
 _BOUNDS: Final = Limits()
 _COMPILING: Final = CompileLimits()
 _MEBIBYTE: Final = 1024**2
+_MOST_MEBIBYTES: Final = 1024**2
+_MOST_COMPILING_SECONDS: Final = 7 * 24 * 3600
+"""Beyond a tebibyte and a week a bound is none, and what is reckoned with it may be more than the system counts."""
 
 
 class Section(BaseModel):
@@ -118,12 +121,14 @@ class PluginCompile(Section):
     memory_mb: int = Field(
         default=_COMPILING.memory_bytes // _MEBIBYTE,
         ge=256,
+        le=_MOST_MEBIBYTES,
         description="Mebibytes of memory the compiler may take. A component of more than 16 MiB may take "
         f"{MEMORY_PER_BYTE} more for each further one.",
     )
     timeout_secs: int = Field(
         default=round(_COMPILING.seconds),
         ge=1,
+        le=_MOST_COMPILING_SECONDS,
         description="Seconds compiling may take. A component of more than 16 MiB may take more, in proportion, and "
         f"one that is compiled in the background {BACKGROUND_PATIENCE} times as long.",
     )
@@ -135,6 +140,7 @@ class PluginCompile(Section):
     cache_max_mb: int = Field(
         default=DEFAULT_CACHE_BYTES // _MEBIBYTE,
         ge=0,
+        le=_MOST_MEBIBYTES,
         description="Mebibytes of compiled plugins kept on disk. Whatever is not in use goes when there are more, the "
         "least recently used first.",
     )
