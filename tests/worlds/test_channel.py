@@ -554,6 +554,21 @@ def test_a_closed_channel_is_unavailable(load):
     assert run(channel.health_check) is True, "nobody needs the guest for that"
 
 
+def test_a_task_that_is_being_cancelled_closes_its_channel_whole(load):
+    channel = load(hooked())
+
+    async def main() -> None:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await channel.aclose()
+
+    anyio.run(main)
+    assert not channel._warm.alive
+    for call in (channel.poll_message, lambda: channel.parse_webhook(REQUEST)):
+        with pytest.raises(PluginUnavailable):
+            run(call)
+
+
 def test_a_closed_channel_parses_no_webhook_requests(load):
     channel = load(hooked())
     channel.close()
@@ -612,6 +627,7 @@ def test_webhook_requests_are_parsed_one_after_the_other(load, monkeypatch):
 # --- from the host ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.req("PLG-117")
 def test_a_host_loads_the_channel_of_an_installed_package_and_closes_it_with_itself(tmp_path):
     source = tmp_path / "source"
     source.mkdir()

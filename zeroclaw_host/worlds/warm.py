@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
+import anyio
 import anyio.to_thread
 
 from zeroclaw_host.errors import PluginUnavailable, UsageError, ZeroclawError
@@ -189,8 +190,9 @@ class WarmStore:
                 self._drop()
 
     async def aclose(self) -> None:
-        """The same for tasks."""
-        await anyio.to_thread.run_sync(self.close)
+        """The same for tasks, also for those that are being cancelled: it is then that things are closed."""
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self.close)
 
     # --- waiting --------------------------------------------------------------------------------------------------------
 
