@@ -505,6 +505,27 @@ def test_a_memory_has_the_log_and_nothing_else():
         assert inbound.poll() is None
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            ConfigError("unavailable"),
+            "configuration: unavailable (a tool is served in `run`, a channel in `configure`",
+        ),
+        (
+            ConfigError("access-denied"),
+            "configuration: access-denied (the manifest does not request the permission",
+        ),
+        (SecretError("token", "unavailable"), "secret token: unavailable (a tool is served"),
+        (SecretError("token", "not-found"), "secret token: not-found"),
+        (StateError("k", "access-denied"), "state k: access-denied (the manifest does not request"),
+        (StateError("k", "conflict"), "state k: conflict"),
+    ],
+)
+def test_a_hosts_word_is_explained_where_it_alone_does_not_say_what_to_do(error: Exception, said: str):
+    assert str(error).startswith(said)
+
+
 def test_a_recording_host_shows_no_secret():
     host = RecordingHost(secrets={"token": "hunter2"})
     assert "hunter2" not in repr(host)

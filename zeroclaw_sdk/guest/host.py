@@ -30,11 +30,23 @@ class LogEvent:
     attrs: str | None = None
 
 
+_REASONS: Final[Mapping[str, str]] = {
+    "access-denied": "the manifest does not request the permission, or it is kept for the host's own use",
+    "unavailable": "a tool is served in `run`, a channel in `configure` and in what it does, but not where it says what it is, "
+    "a memory never; no call is served more than 1000 times, nor where the configuration does not fit its schema",
+}
+"""What a host's word can mean, for an author who reads it in an error."""
+
+
+def _said(what: str, word: str) -> str:
+    return f"{what}: {word} ({_REASONS[word]})" if word in _REASONS else f"{what}: {word}"
+
+
 class SecretError(Exception):
     """A secret cannot be read. ``word`` is ``access-denied``, ``not-found`` or ``unavailable``."""
 
     def __init__(self, name: str, word: str) -> None:
-        super().__init__(f"secret {name}: {word}")
+        super().__init__(_said(f"secret {name}", word))
         self.name = name
         self.word = word
 
@@ -43,7 +55,7 @@ class ConfigError(Exception):
     """The configuration cannot be read. ``word`` is ``access-denied`` or ``unavailable``."""
 
     def __init__(self, word: str) -> None:
-        super().__init__(f"configuration: {word}")
+        super().__init__(_said("configuration", word))
         self.word = word
 
 
@@ -52,7 +64,7 @@ class StateError(Exception):
     ``quota-exceeded`` or ``unavailable``."""
 
     def __init__(self, key: str, word: str) -> None:
-        super().__init__(f"state {key}: {word}")
+        super().__init__(_said(f"state {key}", word))
         self.key = key
         self.word = word
 
