@@ -17,7 +17,8 @@ import pytest
 import trustme
 
 from zeroclaw_host.errors import RegistryError, RemedyAction
-from zeroclaw_host.registry.download import MAX_REDIRECTS, Downloader, DownloadTooLarge
+from zeroclaw_host.registry.download import Downloader, DownloadTooLarge
+from zeroclaw_host.registry.http_source import MAX_REDIRECTS
 from zeroclaw_host.registry.location import Location
 
 LIMIT = 200_000

@@ -11,20 +11,16 @@ import os
 import ssl
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Final
 
 import certifi
-import httpx
 
 from zeroclaw_host.errors import Kind, RegistryError, Remedy, RemedyAction
 from zeroclaw_host.package.reader import open_regular_file
-from zeroclaw_host.registry.hang_up import HangUp
 from zeroclaw_host.registry.location import Location
 
-MAX_REDIRECTS: Final = 5
 _CHUNK_BYTES: Final = 64 * 1024
 
 Progress = Callable[[int, int | None], None]
@@ -54,7 +50,9 @@ class Download:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class Opened:
+    """An address that answers: where it is after all redirects, the bytes it announces, and its bytes."""
+
     location: Location
     announced: int | None
     chunks: Iterator[bytes]
@@ -83,7 +81,7 @@ class Downloader:
         :raises RegistryError: the address does not answer, answers with anything but the bytes, leads where it may not,
             or breaks off.
         """
-        source = _open_file(location) if location.scheme == "file" else self._open_http(location)
+        source = _open_file(location) if location.scheme == "file" else _open_http(location, self)
         received = io.BytesIO()  # hands its bytes over without a second copy of them
         end = self.now() + self.total_timeout
         with source as opened:
@@ -94,100 +92,32 @@ class Downloader:
                 if received.tell() > limit:
                     raise _too_large(location, limit)
                 if self.now() > end:
-                    raise _too_slow(location, self.total_timeout)
+                    raise too_slow(location, self.total_timeout)
                 if progress is not None:
                     progress(received.tell(), opened.announced)
         return Download(received.getvalue(), opened.location)
 
-    @contextmanager
-    def _open_http(self, location: Location) -> Generator[_Opened, None, None]:
-        client = httpx.Client(
-            trust_env=False,
-            proxy=self.proxy,
-            verify=self.trust(),
-            timeout=httpx.Timeout(self.read_timeout, connect=self.connect_timeout),
-            headers={"accept-encoding": "identity"},
-        )
-        with (
-            _in_time(location, self.total_timeout) as hang_up,
-            _said_plainly(location),
-            client,
-            _final_response(client, location, hang_up) as (response, here),
-        ):
-            yield _Opened(here, _announced(response), response.iter_raw())
+
+def _open_http(location: Location, downloader: Downloader) -> AbstractContextManager[Opened]:
+    # An HTTP library takes longer to load than a package from a directory takes to be checked.
+    from zeroclaw_host.registry.http_source import open_http
+
+    return open_http(
+        location,
+        proxy=downloader.proxy,
+        trust=downloader.trust,
+        connect_timeout=downloader.connect_timeout,
+        read_timeout=downloader.read_timeout,
+        total_timeout=downloader.total_timeout,
+    )
 
 
 @contextmanager
-def _final_response(
-    client: httpx.Client, location: Location, hang_up: HangUp
-) -> Generator[tuple[httpx.Response, Location], None, None]:
-    request = client.build_request("GET", location.url, extensions={"trace": hang_up.trace})
-    here = location
-    for _ in range(MAX_REDIRECTS + 1):
-        response = client.send(request, stream=True)
-        try:
-            if response.next_request is None:
-                _require_bytes(response, location)
-                yield response, here
-                return
-            request = response.next_request
-            here = here.follow(str(request.url))
-        finally:
-            response.close()
-    raise failed(location, f"redirects more than {MAX_REDIRECTS} times")
-
-
-def _require_bytes(response: httpx.Response, location: Location) -> None:
-    if response.status_code != HTTPStatus.OK:
-        raise failed(location, f"answers {response.status_code} {response.reason_phrase}".rstrip())
-    if response.headers.get("content-encoding", "identity") != "identity":
-        raise failed(location, "answers with a compressed body, which was not asked for")
-
-
-def _announced(response: httpx.Response) -> int | None:
-    text = response.headers.get("content-length", "")
-    return int(text) if text.isascii() and text.isdigit() else None
-
-
-@contextmanager
-def _in_time(location: Location, seconds: float) -> Generator[HangUp, None, None]:
-    """Hang up when the time of the whole transfer is over, and say so whatever that looked like to the protocol."""
-    with HangUp(seconds) as hang_up:
-        try:
-            yield hang_up
-        except RegistryError as error:
-            if hang_up.over:
-                raise _too_slow(location, seconds) from error
-            raise
-        # A body without an announced length ends where the connection does, so hanging up passes for its end.
-        if hang_up.over:
-            raise _too_slow(location, seconds)
-
-
-@contextmanager
-def _said_plainly(location: Location) -> Generator[None, None, None]:
-    """Turn what httpx and TLS raise into one sentence about the registry."""
-    try:
-        yield
-    except httpx.ConnectTimeout as error:
-        raise failed(location, "does not answer: the connection timed out") from error
-    except (httpx.ConnectError, httpx.ProxyError) as error:
-        raise failed(location, "cannot be reached") from error
-    except httpx.TimeoutException as error:
-        raise failed(location, "stopped sending") from error
-    except httpx.TransportError as error:
-        raise failed(location, "broke off in the middle of its answer") from error
-    except httpx.InvalidURL:
-        # Its text can hold a part of the address that is a credential.
-        raise failed(location, "is no address that can be connected to") from None
-
-
-@contextmanager
-def _open_file(location: Location) -> Generator[_Opened, None, None]:
+def _open_file(location: Location) -> Generator[Opened, None, None]:
     try:
         with open_regular_file(location.path) as file:
             size = os.fstat(file.fileno()).st_size
-            yield _Opened(location, size, iter(lambda: file.read(_CHUNK_BYTES), b""))
+            yield Opened(location, size, iter(lambda: file.read(_CHUNK_BYTES), b""))
     except OSError as error:
         raise failed(location, f"cannot be read: {(error.strerror or 'failed').lower()}") from error
 
@@ -199,7 +129,8 @@ def failed(location: Location, what: str) -> RegistryError:
     )
 
 
-def _too_slow(location: Location, seconds: float) -> RegistryError:
+def too_slow(location: Location, seconds: float) -> RegistryError:
+    """The error of an address that takes longer than a whole transfer may."""
     return failed(location, f"did not finish within {seconds:g} seconds")
 
 
