@@ -67,7 +67,8 @@ def fresh(directory: Path) -> ComponentCache:
 
 
 def artifact_of(directory: Path, component: bytes) -> Path:
-    return fresh(directory).path(hashlib.sha256(component).hexdigest())
+    name = ArtifactName("component", hashlib.sha256(component).hexdigest())
+    return fresh(directory).artifacts.shelf.path(name)
 
 
 def test_a_component_is_compiled_once_and_then_loaded(directory, component, compilations):
@@ -76,7 +77,7 @@ def test_a_component_is_compiled_once_and_then_loaded(directory, component, comp
     assert first.load(component) is loaded
     assert fresh(directory).load(component) is not loaded
     assert compilations.count == 1
-    assert fresh(directory).holds(hashlib.sha256(component).hexdigest())
+    assert fresh(directory).find(hashlib.sha256(component).hexdigest()) is not None
 
 
 def test_only_the_owner_can_read_what_the_cache_keeps(directory, component):

@@ -115,11 +115,6 @@ class ArtifactStore:
             if descriptor is not None:
                 os.close(descriptor)
 
-    def holds(self, name: ArtifactName) -> bool:
-        """Whether there is an artifact of this name that can be trusted."""
-        with self.open(name) as artifact:
-            return artifact is not None
-
     @contextmanager
     def draft(self, name: ArtifactName) -> Generator[Draft]:
         """A file to compile into. If the block ends without having published it, nothing is left.

@@ -66,7 +66,7 @@ class ComponentCache:
         :param background: compile at the lowest priority, and allow for its taking longer.
         :raises ComponentInvalid: the bytes are no component, or the compiler refuses them.
         :raises CompileLimit: compiling took more memory or time than allowed.
-        :raises StorageError: the artifact cannot be written; nothing half-written is left.
+        :raises StorageError: the artifact cannot be read or written; nothing half-written is left.
         """
         check_header(component)
         digest = sha256 or hashlib.sha256(component).hexdigest()
@@ -79,7 +79,10 @@ class ComponentCache:
             return self.find(digest) or self._compile(component, name, progress, background)
 
     def find(self, digest: str) -> Compiled | None:
-        """The compiled component of this SHA-256 (hex), if it need not be compiled. Waits for nobody who compiles it."""
+        """The compiled component of this SHA-256 (hex), if it need not be compiled. Waits for nobody who compiles it.
+
+        :raises StorageError: the system does not let an artifact be looked at.
+        """
         found = self._remembered(digest)
         if found is None:
             found = self._from_disk(ArtifactName(COMPONENT, digest))
@@ -90,14 +93,6 @@ class ComponentCache:
     ) -> Component:
         """The same without its engine."""
         return self.compiled(component, sha256=sha256, progress=progress).component
-
-    def holds(self, digest: str) -> bool:
-        """Whether a component of this SHA-256 (hex) would load without being compiled."""
-        return self.find(digest) is not None
-
-    def path(self, digest: str) -> Path:
-        """Where the artifact of a component of this SHA-256 (hex) lies."""
-        return self.artifacts.shelf.path(ArtifactName(COMPONENT, digest))
 
     def _remembered(self, digest: str) -> Compiled | None:
         with self._lock:
