@@ -175,8 +175,9 @@ class LogQueue:
         self._changed.notify()
 
     def _start(self) -> None:
-        self._writer = threading.Thread(target=self._run, name="zeroclaw-log", daemon=True)
-        self._writer.start()
+        writer = threading.Thread(target=self._run, name="zeroclaw-log", daemon=True)
+        writer.start()
+        self._writer = writer  # now, since closing takes one that does not live for one that is done
 
     def _run(self) -> None:
         finished = False
