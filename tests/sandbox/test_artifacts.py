@@ -204,7 +204,7 @@ def test_a_turn_waits_for_another_ones_and_leaves_no_file(store):
 def test_a_turn_for_several_waits_no_longer_than_one_for_one(store):
     names = [ArtifactName("module", f"{number:064x}") for number in range(8)]
     told: list[float] = []
-    with store.turn(*names, seconds=10):
+    with store.turn(*names, seconds=10, waiting=lambda _: pytest.fail("nobody else has them")):
         begun = time.monotonic()
         with store.turn(*reversed(names), seconds=0.2, waiting=told.append):
             assert time.monotonic() - begun < 0.8, "eight times as long would be 1.6"
