@@ -16,7 +16,7 @@ AGAIN_GOAL_MS = 20
 _CHILD = """
 import sys, time
 from pathlib import Path
-from zeroclaw_host.sandbox.cache import ComponentCache
+from zeroclaw_host.sandbox.compiling.cache import ComponentCache
 from zeroclaw_host.sandbox.engine import Engines
 
 component = Path(sys.argv[1]).read_bytes()

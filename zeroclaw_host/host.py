@@ -37,11 +37,11 @@ from zeroclaw_host.package.signature import SignaturePolicy
 from zeroclaw_host.registry.client import RegistryClient
 from zeroclaw_host.registry.download import Progress as DownloadProgress
 from zeroclaw_host.registry.location import RegistryNotNamed
-from zeroclaw_host.sandbox.compile import Progress as CompileProgress
-from zeroclaw_host.sandbox.compile_limits import CompileLimits
+from zeroclaw_host.sandbox.compiling.compile import Progress as CompileProgress
+from zeroclaw_host.sandbox.compiling.compile_limits import CompileLimits
+from zeroclaw_host.sandbox.compiling.shelf import DEFAULT_CACHE_BYTES
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
-from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig, resolve_config
 from zeroclaw_host.services.log_queue import LogQueue, warn_of_drops

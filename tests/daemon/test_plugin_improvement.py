@@ -15,7 +15,7 @@ from zeroclaw_daemon.plugin_improvement import PluginImprovement
 from zeroclaw_daemon.records import ATTRIBUTE
 from zeroclaw_host.errors import CompileLimit, StorageError, ZeroclawError
 from zeroclaw_host.installation.discovery import PackageChanged
-from zeroclaw_host.sandbox.compile import CompilerFailed
+from zeroclaw_host.sandbox.compiling.compile import CompilerFailed
 
 SECONDS = 30.0
 

@@ -12,7 +12,7 @@ from attacks import ATTACKS, HARMLESS, Attack, Stage, answering
 
 from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.package.admission import AdmittedPackage
-from zeroclaw_host.sandbox.compile import CompileLimits
+from zeroclaw_host.sandbox.compiling.compile import CompileLimits
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.worlds.loading import check_load

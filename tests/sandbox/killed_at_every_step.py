@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from zeroclaw_host.sandbox.artifacts import ArtifactStore
-from zeroclaw_host.sandbox.shelf import ArtifactName
+from zeroclaw_host.sandbox.compiling.artifacts import ArtifactStore
+from zeroclaw_host.sandbox.compiling.shelf import ArtifactName
 
 FINGERPRINT = "a" * 64
 NAME = ArtifactName("component", "1" * 64)

@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zeroclaw_host.errors import RemedyAction, StorageError
-from zeroclaw_host.sandbox import shelf
-from zeroclaw_host.sandbox.artifacts import ArtifactStore
-from zeroclaw_host.sandbox.shelf import TOUCH_SECONDS, ArtifactName, lock
+from zeroclaw_host.sandbox.compiling import shelf
+from zeroclaw_host.sandbox.compiling.artifacts import ArtifactStore
+from zeroclaw_host.sandbox.compiling.shelf import TOUCH_SECONDS, ArtifactName, lock
 
 HERE = "a" * 64
 ELSEWHERE = "b" * 64
@@ -309,8 +309,8 @@ def test_a_process_killed_at_any_step_leaves_old_or_new_and_nothing_that_stays(w
 SEVERAL = """
 import os, random, sys
 from pathlib import Path
-from zeroclaw_host.sandbox.artifacts import ArtifactStore
-from zeroclaw_host.sandbox.shelf import ArtifactName
+from zeroclaw_host.sandbox.compiling.artifacts import ArtifactStore
+from zeroclaw_host.sandbox.compiling.shelf import ArtifactName
 
 random.seed(int(sys.argv[2]))
 sys.stdin.read(1)

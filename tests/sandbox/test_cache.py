@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid, RemedyAction, StorageError
-from zeroclaw_host.sandbox import cache as caching
-from zeroclaw_host.sandbox import private_directory
-from zeroclaw_host.sandbox.artifacts import ArtifactStore
-from zeroclaw_host.sandbox.cache import ComponentCache
-from zeroclaw_host.sandbox.compile import CompileLimits
+from zeroclaw_host.sandbox.compiling import cache as caching
+from zeroclaw_host.sandbox.compiling import private_directory
+from zeroclaw_host.sandbox.compiling.artifacts import ArtifactStore
+from zeroclaw_host.sandbox.compiling.cache import ComponentCache
+from zeroclaw_host.sandbox.compiling.compile import CompileLimits
+from zeroclaw_host.sandbox.compiling.shelf import ArtifactName
 from zeroclaw_host.sandbox.engine import Engines
-from zeroclaw_host.sandbox.shelf import ArtifactName
 
 
 class Compilations:

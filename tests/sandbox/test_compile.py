@@ -20,17 +20,17 @@ from hypothesis import strategies as st
 from wasmtime import Module
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid, Remedy, RemedyAction, ZeroclawError
-from zeroclaw_host.sandbox import compile as compiling
-from zeroclaw_host.sandbox.compile import CompilerFailed, Source, compile_component, compile_sources
-from zeroclaw_host.sandbox.compile_limits import (
+from zeroclaw_host.sandbox.compiling import compile as compiling
+from zeroclaw_host.sandbox.compiling.compile import CompilerFailed, Source, compile_component, compile_sources
+from zeroclaw_host.sandbox.compiling.compile_limits import (
     BACKGROUND_PATIENCE,
     MEMORY_PER_BYTE,
     ORDINARY_BYTES,
     CompileLimits,
 )
-from zeroclaw_host.sandbox.compiler import Ending, Form, Job, Order, Report, Stage
+from zeroclaw_host.sandbox.compiling.compiler import Ending, Form, Job, Order, Report, Stage
+from zeroclaw_host.sandbox.compiling.header import MAX_COMPONENT_BYTES, check_header
 from zeroclaw_host.sandbox.engine import Engines
-from zeroclaw_host.sandbox.header import MAX_COMPONENT_BYTES, check_header
 
 EMPTY = b"\0asm\x0d\0\x01\0"
 
@@ -228,8 +228,8 @@ def test_the_compilers_chain_of_reasons_is_the_errors(wat):
 
 STAND_IN = """
 import os, signal, sys, time, types
-from zeroclaw_host.sandbox import compiler
-from zeroclaw_host.sandbox.compiler import Ending, Report
+from zeroclaw_host.sandbox.compiling import compiler
+from zeroclaw_host.sandbox.compiling.compiler import Ending, Report
 
 def compile(engines, job, memory_bytes, artifact_bytes):
     compiler.resource.setrlimit(compiler.resource.RLIMIT_AS, (memory_bytes, memory_bytes))
@@ -523,7 +523,7 @@ def test_the_largest_component_of_data_is_compiled_within_the_limits():
 def test_a_host_that_is_bounded_itself_compiles_within_its_own_bounds(kind: str, most: int, limit: str):
     script = f"""if True:
         import resource, tempfile
-        from zeroclaw_host.sandbox import compile
+        from zeroclaw_host.sandbox.compiling import compile
         resource.setrlimit(resource.{kind}, ({most}, {most}))
         orders, run = [], compile._run
         compile._run = lambda order, *rest: orders.append(order) or run(order, *rest)
@@ -580,7 +580,7 @@ def test_nothing_of_a_compilation_outlives_its_end(reason, stand_in, monkeypatch
 
 KILLED_HOST = """
 import sys
-from zeroclaw_host.sandbox import compile as compiling
+from zeroclaw_host.sandbox.compiling import compile as compiling
 compiling._COMMAND = (sys.executable, "-c", sys.argv[1])
 compiling.compile_component(bytes.fromhex(sys.argv[2]), int(sys.argv[3]))
 """

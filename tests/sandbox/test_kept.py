@@ -8,9 +8,9 @@ from pathlib import Path
 
 import kept
 
-from zeroclaw_host.sandbox.artifacts import ArtifactStore
+from zeroclaw_host.sandbox.compiling.artifacts import ArtifactStore
+from zeroclaw_host.sandbox.compiling.shelf import ArtifactName
 from zeroclaw_host.sandbox.engine import fingerprint
-from zeroclaw_host.sandbox.shelf import ArtifactName
 
 DAY = 24 * 3600
 

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from wasmtime import Module, Store, WasmtimeError
 from wasmtime.component import Component, Linker
 
-from zeroclaw_host.sandbox import sections
-from zeroclaw_host.sandbox.component_types import MAX_DEPTH
-from zeroclaw_host.sandbox.engine import new_engine
-from zeroclaw_host.sandbox.module_type import ModuleInterface
-from zeroclaw_host.sandbox.sections import COMPONENT_HEADER, CORE_HEADER, Budget, Reader, Unreadable
-from zeroclaw_host.sandbox.sharing import (
+from zeroclaw_host.sandbox.compiling import sections
+from zeroclaw_host.sandbox.compiling.component_types import MAX_DEPTH
+from zeroclaw_host.sandbox.compiling.module_type import ModuleInterface
+from zeroclaw_host.sandbox.compiling.sections import COMPONENT_HEADER, CORE_HEADER, Budget, Reader, Unreadable
+from zeroclaw_host.sandbox.compiling.sharing import (
     MAX_IMPORTS,
     MAX_MODULES,
     SHARED_BYTES,
@@ -28,6 +27,7 @@ from zeroclaw_host.sandbox.sharing import (
     module_digest,
     share,
 )
+from zeroclaw_host.sandbox.engine import new_engine
 
 WASM_TOOLS = Path(sys.executable).with_name("wasm-tools")
 ENGINE = new_engine()

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zeroclaw_host.errors import StorageError
-from zeroclaw_host.sandbox import shelf as shelves
-from zeroclaw_host.sandbox.shelf import ArtifactName, Shelf, StoredArtifact, lock
+from zeroclaw_host.sandbox.compiling import shelf as shelves
+from zeroclaw_host.sandbox.compiling.shelf import ArtifactName, Shelf, StoredArtifact, lock
 
 HERE = "a" * 16
 ELSEWHERE = "b" * 16

@@ -17,12 +17,12 @@ import pytest
 from wasmtime import Store, WasmtimeError
 
 from zeroclaw_host.errors import ComponentInvalid, ComponentMismatch, PluginUnavailable, StorageError
-from zeroclaw_host.sandbox import cache as caching
-from zeroclaw_host.sandbox import shared_forms
-from zeroclaw_host.sandbox.compile import Source
+from zeroclaw_host.sandbox.compiling import cache as caching
+from zeroclaw_host.sandbox.compiling import shared_forms
+from zeroclaw_host.sandbox.compiling.compile import Source
+from zeroclaw_host.sandbox.compiling.sharing import SHARED_BYTES, Shared, import_name
 from zeroclaw_host.sandbox.linker import LinkedComponent, LinkedForm, Surface
 from zeroclaw_host.sandbox.sandbox import Sandbox
-from zeroclaw_host.sandbox.sharing import SHARED_BYTES, Shared, import_name
 from zeroclaw_host.sandbox.structure import MAX_EXTERNS
 
 LIBRARY = f"""(core module $library
@@ -384,7 +384,7 @@ def test_an_improvement_that_is_given_up_leaves_nothing_and_can_be_made_again(
         children.append(self.pid)
 
     monkeypatch.setattr(subprocess.Popen, "__init__", noted)
-    monkeypatch.setattr("zeroclaw_host.sandbox.compile._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("zeroclaw_host.sandbox.compiling.compile._POLL_SECONDS", 0.01)
 
     def give_up(seconds: float) -> None:
         raise PluginUnavailable("the daemon ends")
@@ -425,7 +425,7 @@ def test_a_plugin_that_is_being_improved_is_loaded_meanwhile_in_the_form_there_i
 ) -> None:
     component = plugin(41)
     sandbox.load(component, NOTHING)
-    monkeypatch.setattr("zeroclaw_host.sandbox.compile._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("zeroclaw_host.sandbox.compiling.compile._POLL_SECONDS", 0.01)
     loaded: list[LinkedComponent] = []
     with ThreadPoolExecutor(1) as pool:
 
@@ -477,7 +477,7 @@ def test_threads_that_load_different_plugins_at_once_compile_the_module_once(
 SCRIPT = """
 import sys
 from pathlib import Path
-from zeroclaw_host.sandbox import shared_forms
+from zeroclaw_host.sandbox.compiling import shared_forms
 from zeroclaw_host.sandbox.linker import Surface
 from zeroclaw_host.sandbox.sandbox import Sandbox
 

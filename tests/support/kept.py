@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from zeroclaw_host.sandbox.compiling.shelf import Shelf
 from zeroclaw_host.sandbox.engine import fingerprint
-from zeroclaw_host.sandbox.shelf import Shelf
 
 ARTIFACT_BYTES: Final = 1024**3
 """Room for the compiled components of each directory of them."""

@@ -9,7 +9,7 @@ import pytest
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid
 from zeroclaw_host.sandbox import compile as compiling
-from zeroclaw_host.sandbox.compile import CompilerFailed
+from zeroclaw_host.sandbox.compiling.compile import CompilerFailed
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.worlds.loading import check_load
 

@@ -17,14 +17,14 @@ from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.manifest import Capability, parse_manifest
 from zeroclaw_host.sandbox import cache as caching
 from zeroclaw_host.sandbox import shared_forms
-from zeroclaw_host.sandbox.compile import Source
+from zeroclaw_host.sandbox.compiling.compile import Source
+from zeroclaw_host.sandbox.compiling.shared_forms import SHARED
+from zeroclaw_host.sandbox.compiling.sharing import share
+from zeroclaw_host.sandbox.compiling.shelf import ArtifactName
 from zeroclaw_host.sandbox.frame import CallFrame, Phase
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.linker import LinkedComponent, link
 from zeroclaw_host.sandbox.sandbox import Sandbox
-from zeroclaw_host.sandbox.shared_forms import SHARED
-from zeroclaw_host.sandbox.sharing import share
-from zeroclaw_host.sandbox.shelf import ArtifactName
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig
 from zeroclaw_host.services.logging import MemoryLogSink

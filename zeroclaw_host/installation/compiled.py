@@ -8,10 +8,10 @@ from typing import Final
 
 from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.installation.discovery import InstalledPackage
-from zeroclaw_host.sandbox.cache import COMPONENT
-from zeroclaw_host.sandbox.shared_forms import MODULE, SHARED
-from zeroclaw_host.sandbox.sharing import module_digest, share
-from zeroclaw_host.sandbox.shelf import ArtifactName, StoredArtifact
+from zeroclaw_host.sandbox.compiling.cache import COMPONENT
+from zeroclaw_host.sandbox.compiling.shared_forms import MODULE, SHARED
+from zeroclaw_host.sandbox.compiling.sharing import module_digest, share
+from zeroclaw_host.sandbox.compiling.shelf import ArtifactName, StoredArtifact
 
 FORMS: Final = (COMPONENT, SHARED, MODULE)
 """The kinds of artifacts this release makes."""

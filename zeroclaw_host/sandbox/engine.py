@@ -60,7 +60,7 @@ class Compiled:
     """A component and the engine it can be used with.
 
     :param modules: core modules the host supplies, by the name under which the component imports them. None, unless the
-        component was rewritten (:mod:`~zeroclaw_host.sandbox.sharing`).
+        component was rewritten (:mod:`~zeroclaw_host.sandbox.compiling.sharing`).
     """
 
     component: Component

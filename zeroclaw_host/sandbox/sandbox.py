@@ -1,6 +1,6 @@
 """The sandbox: one engine, its cache of compiled components, and the threads guests run on.
 
-A component is compiled in one of two forms. The shared form (:mod:`~zeroclaw_host.sandbox.shared_forms`) is there soonest,
+A component is compiled in one of two forms. The shared form (:mod:`~zeroclaw_host.sandbox.compiling.shared_forms`) is there soonest,
 the plain one starts instances faster. :meth:`Sandbox.load` takes what is there, or makes the first; who has time to spare
 calls :meth:`Sandbox.improve`, and everybody goes over to the second.
 """
@@ -17,16 +17,16 @@ from weakref import WeakSet
 from wasmtime import Engine
 
 from zeroclaw_host.errors import MemoryLimit
-from zeroclaw_host.sandbox.cache import ComponentCache
-from zeroclaw_host.sandbox.compile import Progress
-from zeroclaw_host.sandbox.compile_limits import CompileLimits
+from zeroclaw_host.sandbox.compiling.cache import ComponentCache
+from zeroclaw_host.sandbox.compiling.compile import Progress
+from zeroclaw_host.sandbox.compiling.compile_limits import CompileLimits
+from zeroclaw_host.sandbox.compiling.shared_forms import SharedForms
+from zeroclaw_host.sandbox.compiling.shelf import DEFAULT_CACHE_BYTES
 from zeroclaw_host.sandbox.conversion import Conversion, best_conversion
 from zeroclaw_host.sandbox.engine import Compiled, Engines, EpochTicker
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.limits import MAX_MEMORIES
 from zeroclaw_host.sandbox.linker import LinkedComponent, Surface, link
-from zeroclaw_host.sandbox.shared_forms import SharedForms
-from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES
 from zeroclaw_host.sandbox.store import Guest
 from zeroclaw_host.sandbox.threads import DEFAULT_THREADS, GuestThreads
 

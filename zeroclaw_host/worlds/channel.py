@@ -8,7 +8,7 @@ from typing import Final, Self, cast
 
 from zeroclaw_host.instance import InstanceScope
 from zeroclaw_host.package.admission import AdmittedPackage
-from zeroclaw_host.sandbox.compile import Progress
+from zeroclaw_host.sandbox.compiling.compile import Progress
 from zeroclaw_host.sandbox.frame import CallFrame, Phase
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.linker import LinkedComponent

@@ -19,7 +19,7 @@ from zeroclaw_host.errors import (
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.manifest import Capability
-from zeroclaw_host.sandbox.compile import CompilerFailed, Progress
+from zeroclaw_host.sandbox.compiling.compile import CompilerFailed, Progress
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.linker import LinkedComponent

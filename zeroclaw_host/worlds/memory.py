@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypeVar, cast
 from zeroclaw_host.errors import GuestFailure
 from zeroclaw_host.instance import InstanceScope
 from zeroclaw_host.package.admission import AdmittedPackage
-from zeroclaw_host.sandbox.compile import Progress
+from zeroclaw_host.sandbox.compiling.compile import Progress
 from zeroclaw_host.sandbox.frame import Phase
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox

@@ -258,6 +258,15 @@ def large_component(component_of: ComponentMaker) -> bytes:
     return component_of(ECHO.replace("(global $free", f"{busy}  (global $free", 1))
 
 
+@pytest.fixture(scope="session")
+def hungry_component(component_of: ComponentMaker) -> bytes:
+    """A component of one function so long that compiling it takes more memory than any limit's least value."""
+    work = "(i32.const 1)" + "(i32.add (i32.mul (local.get 0) (i32.const 3)))" * 150_000
+    return component_of(
+        ECHO.replace("(global $free", f"(func (param i32) (result i32) {work})\n  (global $free", 1)
+    )
+
+
 PackageMaker = Callable[..., Path]
 
 

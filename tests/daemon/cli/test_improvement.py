@@ -68,7 +68,7 @@ def compilers_of(process: int) -> list[int]:
             command = (status.parent / "cmdline").read_bytes()
         except OSError:
             continue
-        if parent == process and b"zeroclaw_host.sandbox.compiler" in command:
+        if parent == process and b"zeroclaw_host.sandbox.compiling.compiler" in command:
             found.append(int(status.parent.name))
     return found
 

@@ -201,15 +201,15 @@ def test_a_cache_that_cannot_be_read_is_an_error_and_no_crash(home, zeroclaw, ca
 
 
 def test_a_compilation_that_reaches_a_limit_names_the_setting(
-    home, zeroclaw, package, large_component
+    home, zeroclaw, package, hungry_component
 ) -> None:
-    home.configure(f"{ON}[plugins.compile]\ntimeout_secs = 1\n")
-    outcome = zeroclaw("plugin", "install", str(package(component=large_component)), "--json")
+    home.configure(f"{ON}[plugins.compile]\nmemory_mb = 256\n")
+    outcome = zeroclaw("plugin", "install", str(package(component=hungry_component)), "--json")
     assert outcome.status == 8
     error = json.loads(outcome.err)["error"]
     assert error["code"] == "compile_limit"
     assert "config set" in error["remedy"]["command"]
-    assert "plugins.compile.timeout_secs" in error["remedy"]["command"]
+    assert "plugins.compile.memory_mb" in error["remedy"]["command"]
     assert not artifacts(home.data / "cache")
 
 

@@ -17,7 +17,7 @@ from zeroclaw_host.visible import visible
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_host.installation.compiled import OwnedArtifact
-    from zeroclaw_host.sandbox.shelf import Pruned, Shelf
+    from zeroclaw_host.sandbox.compiling.shelf import Pruned, Shelf
 
 app = typer.Typer(
     help="""Look at the compiled plugins that are kept, and make room.
@@ -113,8 +113,8 @@ def _begin(context: typer.Context, as_json: bool) -> tuple[Environment, Snapshot
 
 
 def _shelf(current: Environment) -> Shelf:
+    from zeroclaw_host.sandbox.compiling.shelf import Shelf
     from zeroclaw_host.sandbox.engine import fingerprint
-    from zeroclaw_host.sandbox.shelf import Shelf
 
     return Shelf(Path(current.paths.cache_dir), fingerprint())
 

@@ -85,7 +85,9 @@ def update(
             DirectoryOffer(Path(source).expanduser())
             if source is not None
             else RegistryOffer(
-                registry_client(current, registry, snapshot), named=registry is not None, progress=activity.downloaded
+                registry_client(current, registry, snapshot),
+                named=registry is not None,
+                progress=activity.downloaded,
             )
         )
         updater = host.updater(on_compile=activity.compiling)

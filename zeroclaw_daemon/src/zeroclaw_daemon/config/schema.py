@@ -22,9 +22,9 @@ from pydantic import (
 
 from zeroclaw_daemon.config import names
 from zeroclaw_host.instance import KEY_PREFIX
-from zeroclaw_host.sandbox.compile_limits import BACKGROUND_PATIENCE, MEMORY_PER_BYTE, CompileLimits
+from zeroclaw_host.sandbox.compiling.compile_limits import BACKGROUND_PATIENCE, MEMORY_PER_BYTE, CompileLimits
+from zeroclaw_host.sandbox.compiling.shelf import DEFAULT_CACHE_BYTES
 from zeroclaw_host.sandbox.limits import Limits
-from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES
 
 SCHEMA_VERSION: Final = 1
 """The version of the file's layout that this program reads and writes (D-39)."""

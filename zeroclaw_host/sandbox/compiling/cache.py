@@ -11,14 +11,14 @@ from typing import Final
 from wasmtime import WasmtimeError
 from wasmtime.component import Component
 
-from zeroclaw_host.sandbox.artifacts import ArtifactStore
-from zeroclaw_host.sandbox.compile import CompilerFailed, Progress, Source, compile_sources
-from zeroclaw_host.sandbox.compile_limits import CompileLimits
-from zeroclaw_host.sandbox.compiler import Form
+from zeroclaw_host.sandbox.compiling.artifacts import ArtifactStore
+from zeroclaw_host.sandbox.compiling.compile import CompilerFailed, Progress, Source, compile_sources
+from zeroclaw_host.sandbox.compiling.compile_limits import CompileLimits
+from zeroclaw_host.sandbox.compiling.compiler import Form
+from zeroclaw_host.sandbox.compiling.header import check_header
+from zeroclaw_host.sandbox.compiling.private_directory import storage_errors
+from zeroclaw_host.sandbox.compiling.shelf import DEFAULT_CACHE_BYTES, ArtifactName
 from zeroclaw_host.sandbox.engine import Compiled, Engines, fingerprint
-from zeroclaw_host.sandbox.header import check_header
-from zeroclaw_host.sandbox.private_directory import storage_errors
-from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES, ArtifactName
 
 COMPONENT: Final = "component"
 """The kind of artifact that is made of a component as it was delivered."""

@@ -1,4 +1,4 @@
-"""The compiling child. Run as a module: ``python -m zeroclaw_host.sandbox.compiler``, with an :class:`Order` as argument.
+"""The compiling child. Run as a module: ``python -m zeroclaw_host.sandbox.compiling.compiler``, with an :class:`Order` as argument.
 
 This process itself neither compiles nor loads anything. It forks one process to compile each source and, when that went
 well, another one to load the results the way the host will, which finds out what that takes: all begin with no more

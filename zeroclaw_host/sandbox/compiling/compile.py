@@ -1,7 +1,7 @@
 """Compiling, in a child process with bounded memory and time.
 
 The compiler is the largest piece of code that ever sees a plugin's bytes, and it is asked to do as much as they say. The
-host's own process never does that: it looks at the first bytes, and the child (:mod:`~zeroclaw_host.sandbox.compiler`)
+host's own process never does that: it looks at the first bytes, and the child (:mod:`~zeroclaw_host.sandbox.compiling.compiler`)
 does the rest.
 """
 
@@ -24,9 +24,9 @@ from typing import BinaryIO, Final
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid, Kind, Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.sandbox.causes import chain, sentences
-from zeroclaw_host.sandbox.compile_limits import CompileLimits
-from zeroclaw_host.sandbox.compiler import Ending, Form, Job, Order, Report, Stage, own_limit
-from zeroclaw_host.sandbox.header import check_header
+from zeroclaw_host.sandbox.compiling.compile_limits import CompileLimits
+from zeroclaw_host.sandbox.compiling.compiler import Ending, Form, Job, Order, Report, Stage, own_limit
+from zeroclaw_host.sandbox.compiling.header import check_header
 
 _POLL_SECONDS: Final = 0.25
 """How often a waiting parent reports progress."""
@@ -47,7 +47,7 @@ _COMMAND: Final = (
     sys.executable,
     "-P",  # the working directory is no place to import from
     "-m",
-    "zeroclaw_host.sandbox.compiler",
+    "zeroclaw_host.sandbox.compiling.compiler",
 )
 
 _CRASHES: Final = frozenset(
@@ -210,7 +210,7 @@ def _child_environment() -> dict[str, str]:
     """The reduced environment, with this package importable from wherever this process found it, and with as many threads
     on any machine as the limits allow for."""
     environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).resolve().parents[3])
     paths = [root, *(path for path in sys.path if path), environment.get("PYTHONPATH", "")]
     environment["RAYON_NUM_THREADS"] = str(min(_MAX_THREADS, len(os.sched_getaffinity(0))))
     environment["MALLOC_ARENA_MAX"] = str(_MAX_ARENAS)

@@ -22,9 +22,17 @@ from pathlib import Path
 from typing import Final
 
 from zeroclaw_host.errors import StorageError
-from zeroclaw_host.sandbox import private_directory
-from zeroclaw_host.sandbox.private_directory import storage_errors
-from zeroclaw_host.sandbox.shelf import DEFAULT_CACHE_BYTES, ArtifactName, Shelf, lease, lock, open_own, touch
+from zeroclaw_host.sandbox.compiling import private_directory
+from zeroclaw_host.sandbox.compiling.private_directory import storage_errors
+from zeroclaw_host.sandbox.compiling.shelf import (
+    DEFAULT_CACHE_BYTES,
+    ArtifactName,
+    Shelf,
+    lease,
+    lock,
+    open_own,
+    touch,
+)
 
 _DIGEST_BYTES: Final = 32
 _DOMAIN: Final = b"zeroclaw.artifacts.v1\0"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, TypeVar
 
-from zeroclaw_host.sandbox.sections import CORE_HEADER, Reader, Unreadable, encoded, vector
+from zeroclaw_host.sandbox.compiling.sections import CORE_HEADER, Reader, Unreadable, encoded, vector
 
 _Item = TypeVar("_Item")
 

@@ -1,7 +1,7 @@
 """Walking over a component's types, aliases, imports and exports, to see that none of them touches a core module or a core type.
 
 Types have no length of their own, so passing one means knowing all of its parts. Everything here raises
-:class:`~zeroclaw_host.sandbox.sections.Unreadable` where it meets what it does not know, core types included.
+:class:`~zeroclaw_host.sandbox.compiling.sections.Unreadable` where it meets what it does not know, core types included.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Final
 
-from zeroclaw_host.sandbox.sections import Reader, Unreadable
+from zeroclaw_host.sandbox.compiling.sections import Reader, Unreadable
 
 MAX_DEPTH: Final = 16
 """Types within one another. The toolchains nest three."""

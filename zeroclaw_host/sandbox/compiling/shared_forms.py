@@ -18,14 +18,14 @@ from wasmtime import Module, WasmtimeError
 from wasmtime.component import Component
 
 from zeroclaw_host.errors import ComponentInvalid
-from zeroclaw_host.sandbox.artifacts import ArtifactStore
-from zeroclaw_host.sandbox.compile import CompileLimits, Progress, Source, compile_sources
-from zeroclaw_host.sandbox.compiler import Form
+from zeroclaw_host.sandbox.compiling.artifacts import ArtifactStore
+from zeroclaw_host.sandbox.compiling.compile import CompileLimits, Progress, Source, compile_sources
+from zeroclaw_host.sandbox.compiling.compiler import Form
+from zeroclaw_host.sandbox.compiling.header import check_header
+from zeroclaw_host.sandbox.compiling.private_directory import storage_errors
+from zeroclaw_host.sandbox.compiling.sharing import IMPORT_PREFIX, module_digest, share
+from zeroclaw_host.sandbox.compiling.shelf import ArtifactName
 from zeroclaw_host.sandbox.engine import Compiled, Engines
-from zeroclaw_host.sandbox.header import check_header
-from zeroclaw_host.sandbox.private_directory import storage_errors
-from zeroclaw_host.sandbox.sharing import IMPORT_PREFIX, module_digest, share
-from zeroclaw_host.sandbox.shelf import ArtifactName
 
 SHARED: Final = "shared"
 """The kind of artifact made of a rewritten component, under the digest of the component as it was delivered."""

@@ -3,7 +3,7 @@
 Several processes of one user share the directory. Who uses an artifact, or writes one, holds the file's lock, and others
 are removed first. The locks save work and protect nothing: what is removed while somebody has it mapped stays mapped.
 
-Nothing here trusts what a file holds; that is for :mod:`~zeroclaw_host.sandbox.artifacts`.
+Nothing here trusts what a file holds; that is for :mod:`~zeroclaw_host.sandbox.compiling.artifacts`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from zeroclaw_host.sandbox.private_directory import PARTIAL, storage_errors
+from zeroclaw_host.sandbox.compiling.private_directory import PARTIAL, storage_errors
 
 DEFAULT_CACHE_BYTES: Final = 4 * 1024**3
 """Room for the artifacts of about a hundred Python plugins, each in its own form of 40 MB."""

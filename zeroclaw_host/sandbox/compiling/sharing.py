@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from zeroclaw_host.sandbox.component_types import (
+from zeroclaw_host.sandbox.compiling.component_types import (
     import_names,
     names_taken_from_core,
     skip_exports,
     skip_types,
 )
-from zeroclaw_host.sandbox.module_type import ModuleInterface, is_code_alone, names_asked_for
-from zeroclaw_host.sandbox.sections import (
+from zeroclaw_host.sandbox.compiling.module_type import ModuleInterface, is_code_alone, names_asked_for
+from zeroclaw_host.sandbox.compiling.sections import (
     COMPONENT_HEADER,
     Budget,
     Reader,
@@ -103,7 +103,7 @@ def share(component: bytes, *, shared_bytes: int = SHARED_BYTES) -> Shared | Non
     """Replace the modules of a component that other components may have as well: large ones of code alone.
 
     A module with data of its own is one plugin's memory. Never raises for what the bytes are, and reads no more of them
-    than :data:`~zeroclaw_host.sandbox.sections.MAX_ITEMS` items.
+    than :data:`~zeroclaw_host.sandbox.compiling.sections.MAX_ITEMS` items.
 
     :param shared_bytes: the least size of a module worth sharing.
     :returns: None when there is no such module, or when the component holds what this function does not know.
