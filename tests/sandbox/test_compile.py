@@ -453,7 +453,7 @@ def test_what_several_sources_are_allowed_is_meant_for_all_of_them_together(wat,
     while not fits(bound, 1):
         bound *= 2
     assert not fits(bound, 3)
-    assert fits(bound * 3, 3)
+    assert fits(bound * 16, 3)  # far more than three times, because an allocator takes memory in large pieces
 
 
 def test_one_bad_source_of_several_is_told(wat):

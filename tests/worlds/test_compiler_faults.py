@@ -8,14 +8,14 @@ import sys
 import pytest
 
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid
-from zeroclaw_host.sandbox import compile as compiling
+from zeroclaw_host.sandbox.compiling import compile as compiling
 from zeroclaw_host.sandbox.compiling.compile import CompilerFailed
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.worlds.loading import check_load
 
 CRASH = """
 import os, signal, sys
-from zeroclaw_host.sandbox import compiler
+from zeroclaw_host.sandbox.compiling import compiler
 def end(*_):
     os.write(2, b"thread 'main' panicked at cranelift/src/isa.rs:1:2:\\nno such register\\nnote: x")
     signal.signal(signal.{0}, signal.SIG_DFL)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from zeroclaw_host.errors import GuestTrap, OutOfFuel, PluginError
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.manifest import Capability, parse_manifest
-from zeroclaw_host.sandbox import cache as caching
-from zeroclaw_host.sandbox import shared_forms
+from zeroclaw_host.sandbox.compiling import cache as caching
+from zeroclaw_host.sandbox.compiling import shared_forms
 from zeroclaw_host.sandbox.compiling.compile import Source
 from zeroclaw_host.sandbox.compiling.shared_forms import SHARED
 from zeroclaw_host.sandbox.compiling.sharing import share
