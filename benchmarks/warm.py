@@ -37,8 +37,8 @@ def measure() -> Iterator[Measurement]:
             await it.store_entry(f"key {next(keys) % 10}", "a word or two", MemoryCategory.CORE)
 
         subjects = {
-            "channel, send": lambda: channel.send_sync(MESSAGE),
-            "channel, poll with nothing waiting": channel.poll_message_sync,
+            "channel, send": lambda: channel.run_sync(lambda it: it.send(MESSAGE)),
+            "channel, poll with nothing waiting": lambda: channel.run_sync(lambda it: it.poll_message()),
             "memory, store": lambda: memory.run_sync(remember),
             "memory, get": lambda: memory.run_sync(lambda it: it.get("key 1")),
             MCP: lambda: mcp({"text": "hello"}),

@@ -166,7 +166,7 @@ def test_the_flags_are_read_exactly_once_whatever_is_done_afterwards(load):
     channel = load(counting())
     for _ in range(20):
         with pytest.raises(GuestFailure):
-            channel.send_sync(HELLO)
+            channel.run_sync(lambda it: it.send(HELLO))
     assert run(channel.health_check) is True, "the guest says so while it was asked once"
     with pytest.raises(GuestTrap):
         run(lambda: channel.start_typing("room"))
@@ -353,8 +353,8 @@ def test_a_message_with_megabytes_crosses_whole_and_the_host_says_where_it_came_
     sent = SendMessage(
         content="see ✓", recipient="room", attachments=(MediaAttachment("a.bin", data, "x/y"),)
     )
-    channel.send_sync(sent)
-    received = channel.poll_message_sync()
+    channel.run_sync(lambda it: it.send(sent))
+    received = channel.run_sync(lambda it: it.poll_message())
     assert received is not None
     assert received.attachments == sent.attachments
     assert (received.content, received.timestamp) == ("see ✓", 2**40)
@@ -369,11 +369,11 @@ def test_no_message_is_none(load):
 def test_what_is_no_text_is_refused_before_the_guest_sees_it(load):
     channel = load(everything())
     with pytest.raises(UsageError):
-        channel.send_sync(SendMessage(content="half \ud800", recipient="room"))
+        channel.run_sync(lambda it: it.send(SendMessage(content="half \ud800", recipient="room")))
     with pytest.raises(UsageError):
         run(lambda: channel.request_choice("which?", ["a"], -1))
     assert channel.rebuilds == 0
-    channel.send_sync(HELLO)
+    channel.run_sync(lambda it: it.send(HELLO))
 
 
 # --- webhooks -----------------------------------------------------------------------------------------------------------
@@ -387,6 +387,15 @@ def test_every_webhook_request_has_an_instance_of_its_own_freshly_configured(loa
     assert asked == [("configure", Phase.CHANNEL_SERVICE), ("parse-webhook", Phase.CHANNEL_SERVICE)] * 3
     assert run(channel.health_check) is True, "the channel's own instance has parsed nothing"
     assert channel.rebuilds == 0
+
+
+def test_every_method_serves_a_thread_without_an_event_loop_too(load, asked):
+    channel = load(hooked())
+    del asked[:]
+    assert channel.run_sync(lambda it: it.parse_webhook(REQUEST)) == WebhookReply("configured 1, parsed 1")
+    assert channel.run_sync(lambda it: it.health_check()) is True
+    assert channel.run_sync(lambda it: it.supports_free_form_ask()) is True
+    assert run(channel.health_check) is True, "the channel itself is as it was"
 
 
 MESSAGE = {
@@ -446,7 +455,7 @@ def test_a_webhook_request_that_ends_its_instance_leaves_the_channels_alone(load
     channel = load(everything(bodies={"channel.parse-webhook": "unreachable"}))
     with pytest.raises(GuestTrap):
         run(lambda: channel.parse_webhook(REQUEST))
-    channel.send_sync(HELLO)
+    channel.run_sync(lambda it: it.send(HELLO))
     assert channel.rebuilds == 0
 
 
@@ -468,12 +477,12 @@ def test_after_a_trap_the_next_call_works_on_a_new_instance_and_is_counted(load)
     channel = load(counting())
     for answer in ("1", "2"):
         with pytest.raises(GuestFailure, match=answer):
-            channel.send_sync(HELLO)
+            channel.run_sync(lambda it: it.send(HELLO))
     assert channel.rebuilds == 0, "an error the guest answers with keeps it"
     with pytest.raises(GuestTrap):
         run(lambda: channel.start_typing("room"))
     with pytest.raises(GuestFailure, match="1"):
-        channel.send_sync(HELLO)
+        channel.run_sync(lambda it: it.send(HELLO))
     assert channel.rebuilds == 1
 
 
@@ -550,7 +559,7 @@ def test_a_closed_channel_is_unavailable(load):
     channel = load(silent())
     run(channel.aclose)
     with pytest.raises(PluginUnavailable):
-        channel.send_sync(HELLO)
+        channel.run_sync(lambda it: it.send(HELLO))
     assert run(channel.health_check) is True, "nobody needs the guest for that"
 
 
@@ -638,10 +647,10 @@ def test_a_host_loads_the_channel_of_an_installed_package_and_closes_it_with_its
         host.install(str(source))
         channel = host.load_channel(host.discover().get("forged"), "ops")
         assert channel.scope.identity.binding == "ops"
-        channel.send_sync(HELLO)
+        channel.run_sync(lambda it: it.send(HELLO))
         received = run(channel.poll_message)
         assert isinstance(received, InboundMessage)
         assert received.content == "hello"
     assert not channel._warm.alive
     with pytest.raises(PluginUnavailable):
-        channel.send_sync(HELLO)
+        channel.run_sync(lambda it: it.send(HELLO))

@@ -553,7 +553,7 @@ def test_closing_ends_the_call_that_runs(load: Load):
 
 def test_work_without_an_event_loop_cannot_wait_for_one(load: Load):
     memory = load()
-    with pytest.raises(RuntimeError, match="awaits the memory alone"):
+    with pytest.raises(RuntimeError, match="awaits the plugin alone"):
         memory.run_sync(lambda _: asyncio.sleep(0))
 
 

@@ -16,6 +16,7 @@ from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.inbound import QueuedMessage
 from zeroclaw_host.services.logging import CallSite
+from zeroclaw_host.worlds.blocking import Blocking
 from zeroclaw_host.worlds.channel_metadata import ChannelMetadata, configure, configure_and_read
 from zeroclaw_host.worlds.channel_values import (
     Endpoint,
@@ -46,8 +47,8 @@ ENDPOINT: Final = "plugin"
 _INTERFACE: Final = "zeroclaw:plugin/channel"
 
 
-class ChannelPlugin(Channel):
-    """One channel instance of one package. Callable from any event loop, and from threads by the ``_sync`` methods.
+class ChannelPlugin(Blocking, Channel):
+    """One channel instance of one package. Callable from any event loop, and from threads by :meth:`run_sync`.
 
     Calls are served one at a time. After a call that failed inside the guest the next one makes a new instance, at a
     bounded pace (PLG-106…110, D-11). What the guest's flags do not name is answered by the defaults of :class:`Channel`
@@ -150,20 +151,12 @@ class ChannelPlugin(Channel):
         """
         answered(await self._call("send", send_message(message), call_site=call_site))
 
-    def send_sync(self, message: SendMessage, *, call_site: CallSite | None = None) -> None:
-        """The same for callers without an event loop; blocks this thread."""
-        answered(self._call_sync("send", send_message(message), call_site=call_site))
-
     async def poll_message(self, *, call_site: CallSite | None = None) -> InboundMessage | None:
         """See :meth:`Channel.poll_message`. Where the message came from is the host's word, not the guest's.
 
         :raises PluginError: the call ended without an answer; the subclass says why.
         """
         return self._received(await self._call("poll-message", call_site=call_site))
-
-    def poll_message_sync(self, *, call_site: CallSite | None = None) -> InboundMessage | None:
-        """The same for callers without an event loop; blocks this thread."""
-        return self._received(self._call_sync("poll-message", call_site=call_site))
 
     def enqueue(self, message: QueuedMessage) -> None:
         """Hand over a message that a listener of the host received. The guest finds it when it is next polled.
@@ -332,8 +325,12 @@ class ChannelPlugin(Channel):
         """
         if not self._claims("webhook-ingress"):
             return await super().parse_webhook(request, call_site=call_site)
-        answer = await self._webhooks.call(
-            "parse-webhook", webhook_request(request), phase=Phase.CHANNEL_SERVICE, call_site=call_site
+        answer = await self._call_on(
+            self._webhooks,
+            "parse-webhook",
+            webhook_request(request),
+            phase=Phase.CHANNEL_SERVICE,
+            call_site=call_site,
         )
         return webhook_outcome(answer, self._endpoint)
 
@@ -349,10 +346,9 @@ class ChannelPlugin(Channel):
         return answered(await self._call(function, *arguments, call_site=call_site))
 
     async def _call(self, function: str, *arguments: object, call_site: CallSite | None) -> object:
-        return await self._warm.call(function, *arguments, phase=Phase.CHANNEL_SERVICE, call_site=call_site)
-
-    def _call_sync(self, function: str, *arguments: object, call_site: CallSite | None) -> object:
-        return self._warm.call_sync(function, *arguments, phase=Phase.CHANNEL_SERVICE, call_site=call_site)
+        return await self._call_on(
+            self._warm, function, *arguments, phase=Phase.CHANNEL_SERVICE, call_site=call_site
+        )
 
     def _received(self, value: object) -> InboundMessage | None:
         return None if value is None else inbound_message(value, self._endpoint)

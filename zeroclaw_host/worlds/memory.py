@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar, cast
 
@@ -18,6 +17,7 @@ from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.sandbox.values import Err, Ok
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.logging import CallSite
+from zeroclaw_host.worlds.blocking import Blocking
 from zeroclaw_host.worlds.instance import Ask
 from zeroclaw_host.worlds.kinds import ExportFilter, Memory, MemoryCategory, MemoryEntry, ProceduralMessage
 from zeroclaw_host.worlds.loading import link_package
@@ -49,7 +49,7 @@ class MemoryMetadata:
     """The flags it sets, in the contract's words."""
 
 
-class MemoryPlugin(Memory):
+class MemoryPlugin(Blocking, Memory):
     """One memory instance of one package.
 
     Its entries live in the guest alone. After a call that ended without a result the guest is gone, and every call fails
@@ -62,7 +62,6 @@ class MemoryPlugin(Memory):
     def __init__(self, warm: WarmStore, metadata: Metadata[MemoryMetadata]) -> None:
         self._warm = warm
         self._metadata = metadata
-        self._blocking = False
 
     @classmethod
     def load(
@@ -146,24 +145,6 @@ class MemoryPlugin(Memory):
     async def aclose(self) -> None:
         """The same for tasks."""
         await self._warm.aclose()
-
-    def run_sync(self, work: Callable[[Self], Coroutine[Any, Any, T]]) -> T:
-        """Use the memory from a thread without an event loop; the thread waits for the plugin::
-
-            entries = memory.run_sync(lambda it: it.recall("tea", 5))
-
-        :param work: awaits nothing but methods of the memory it is given.
-        :raises ZeroclawError: whatever those raise.
-        """
-        blocking = copy.copy(self)
-        blocking._blocking = True
-        coroutine = work(blocking)
-        try:
-            coroutine.send(None)
-        except StopIteration as done:
-            return cast("T", done.value)
-        coroutine.close()
-        raise RuntimeError("run_sync is for work that awaits the memory alone")
 
     # --- what every memory does -------------------------------------------------------------------------------------------
 
@@ -379,10 +360,7 @@ class MemoryPlugin(Memory):
         :raises GuestFailure: the plugin answered with an error.
         """
         how: dict[str, Any] = {"phase": Phase.STANDARD, "call_site": call_site, "take": within_ok(take)}
-        if self._blocking:
-            answer = self._warm.call_sync(function, *arguments, **how)
-        else:
-            answer = await self._warm.call(function, *arguments, **how)
+        answer = await self._call_on(self._warm, function, *arguments, **how)
         match answer:
             case Ok(value):
                 return value
