@@ -213,7 +213,12 @@ def _check_secret(
 
 
 def _check_patterns(location: Location, schema: Mapping[str, object]) -> None:
-    """Compile every pattern by itself: the validator skips those in definitions that nothing refers to."""
+    """Compile every pattern by itself: the validator skips those in definitions that nothing refers to.
+
+    Each is compiled behind an empty group as well. The validator matches beginnings, choices of words and repeated
+    classes without a program, and so never holds them to the bound; with a group there is always a program. By itself a
+    pattern is compiled for its syntax: ``()*`` is a pattern, and ``*`` is none.
+    """
     patterns = [(("pattern",), schema.get("pattern"))]
     named = schema.get("patternProperties")
     if isinstance(named, dict):
@@ -222,9 +227,10 @@ def _check_patterns(location: Location, schema: Mapping[str, object]) -> None:
         if not isinstance(pattern, str):
             continue
         try:
-            jsonschema_rs.Draft202012Validator(
-                {"pattern": pattern}, pattern_options=PATTERN_OPTIONS, offline=True
-            )
+            for text in (pattern, f"(){pattern}"):
+                jsonschema_rs.Draft202012Validator(
+                    {"pattern": text}, pattern_options=PATTERN_OPTIONS, offline=True
+                )
         except ValueError:
             message = "is no pattern of the linear-time dialect, or needs a program larger than 256 KiB"
             raise schema_error((*location, *where), message) from None
