@@ -155,6 +155,24 @@ def test_updating_from_the_registry_keeps_every_byte_of_the_configuration(
     ]
 
 
+@pytest.mark.req("PLG-296", "PLG-297", "PLG-328")
+@pytest.mark.usefixtures("installed")
+def test_several_names_have_a_result_each_in_the_order_they_were_given(
+    home, zeroclaw, package, new_version, registry
+) -> None:
+    other = package("other")
+    assert zeroclaw("plugin", "install", str(other)).status == 0
+    newer = shutil.copytree(other, home.path / "newer")
+    (newer / "manifest.toml").write_text((newer / "manifest.toml").read_text().replace("1.0.0", "1.1.0"))
+    place = str(registry(new_version("2.0.0"), new_version("3.0.0"), newer))
+    home.configure(f'# mine\n[[plugins.entries]]\nname = "{KEY}"\negress_hosts = ["a.example"]\n')
+    before = home.config_file.read_bytes()
+    outcome = zeroclaw("plugin", "update", "wat-echo@2.0.0", "other", "--registry", place)
+    assert outcome.status == 0, outcome.err
+    assert outcome.out.splitlines() == ["updated wat-echo 1.0.0 to 2.0.0", "updated other 1.0.0 to 1.1.0"]
+    assert home.config_file.read_bytes() == before
+
+
 @pytest.mark.req("PLG-312", "PLG-330")
 @pytest.mark.usefixtures("installed")
 def test_all_has_a_result_for_each_and_the_status_tells_of_failures_alone(
