@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from zeroclaw_host.errors import (
+    DigestMismatch,
     InstallError,
     Kind,
     PackageError,
     PluginNotFound,
+    Remedy,
+    RemedyAction,
     ZeroclawError,
 )
 from zeroclaw_host.installation.filesystem import storage_error
@@ -190,7 +193,12 @@ class _Candidate:
 
 
 def _installed(candidate: _Candidate, policy: SignaturePolicy) -> InstalledPackage:
-    package = candidate.admit(policy)
+    try:
+        package = candidate.admit(policy)
+    except DigestMismatch as error:
+        # Installed, it had the declared digest: what helps is another copy, and no other signature (PLG-344).
+        remedy = Remedy(RemedyAction.REMOVE_PLUGIN, {"name": candidate.name})
+        raise DigestMismatch(error.message, remedy=remedy, details=error.details) from None
     return InstalledPackage(
         directory=candidate.path,
         manifest=package.manifest,

@@ -403,7 +403,7 @@ def test_a_running_daemon_is_not_told_and_has_the_new_version_at_its_next_turn(
     assert said == ["the guest speaks", "now I am renewed"]
 
 
-@pytest.mark.req("PLG-351", "PLG-364", "PAINS-10")
+@pytest.mark.req("PLG-344", "PLG-351", "PLG-364", "PAINS-10")
 @pytest.mark.parametrize("mode", ["disabled", "permissive"])
 def test_one_flipped_byte_of_an_installed_component_is_refused_everywhere_with_the_reason(
     home, zeroclaw, start_daemon, package, echo_component, mode: str
@@ -424,10 +424,13 @@ def test_one_flipped_byte_of_an_installed_component_is_refused_everywhere_with_t
     info = zeroclaw("plugin", "info", "wat-echo")
     assert info.status == 4
     assert reason in info.err
+    assert "plugin remove 'wat-echo'" in info.err
     daemon = start_daemon()
     assert "there is no tool wat_echo" in zeroclaw("prompt", "/tool wat_echo {}").out
     assert daemon.stop()[0] == 0
     assert any(reason in json.dumps(record) for record in home.log())
+    assert zeroclaw("plugin", "remove", "wat-echo").status == 0
+    assert not (home.plugins / "wat-echo").exists()
 
 
 SCHEMA = (
