@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 
-from benchmarks import boundary, calls, concurrency, daemon, loading, tiers, warm
+from benchmarks import boundary, calls, concurrency, daemon, loading, packages, tiers, warm
 
 MEASUREMENTS = {
     "calls": calls.measure,
@@ -15,6 +15,7 @@ MEASUREMENTS = {
     "concurrency": concurrency.measure,
     "tiers": tiers.measure,
     "loading": loading.measure,
+    "packages": packages.measure,
     "daemon": daemon.measure,
 }
 
