@@ -58,6 +58,7 @@ def test_info_and_list_name_them_too_and_info_ends_with_its_status(
     assert as_json.status == 3
     assert DIFFERENCE in as_json.json["causes"][0]
     listed = zeroclaw("plugin", "list", "--verify")
+    assert listed.status == 3
     assert f"no: the component does not fit this host's contract: {DIFFERENCE}" in listed.out
 
 

@@ -157,6 +157,7 @@ def test_list_verify_annotates_every_row(home, zeroclaw, package) -> None:
     )
     assert zeroclaw("plugin", "install", str(skills)).status == 0
     outcome = zeroclaw("plugin", "list", "--verify")
+    assert outcome.status == 3, "a script notices as well"
     rows = {row.split("\t")[0]: row.split("\t")[4] for row in outcome.out.splitlines()}
     assert rows["good"] == "yes"
     assert rows["words"] == "not applicable"

@@ -419,7 +419,7 @@ def test_one_flipped_byte_of_an_installed_component_is_refused_everywhere_with_t
     path.write_bytes(bytes(data))
     reason = "echo.wasm is not the component that the manifest declares"
     listed = zeroclaw("plugin", "list", "--verify")
-    assert listed.out == ""
+    assert (listed.status, listed.out) == (3, "")
     assert f"wat-echo is not loaded: package wat-echo: {reason}" in listed.err
     info = zeroclaw("plugin", "info", "wat-echo")
     assert info.status == 4

@@ -156,7 +156,10 @@ def list_(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the installed packages. Without --verify nothing is compiled and nothing runs."""
+    """List the installed packages. Without --verify nothing is compiled and nothing runs.
+
+    With --verify, the exit status is 3 when one of them does not load, or a directory holds a package that is refused.
+    """
     from zeroclaw_daemon.plugins import plugins_dir, signature_policy
     from zeroclaw_host.installation.displaced import survey
 
@@ -173,11 +176,13 @@ def list_(
         found = replace(found, packages=tuple(each for each in found.packages if each.name in verdicts))
     if as_json:
         say_json({**list_json(found, verdicts), "displaced": displaced_json(surveyed, current.place)})
-        return
-    say_list(found, verdicts)
-    say_displaced(surveyed, current.place)
-    if found.packages and not snapshot.config.plugins.enabled and not snapshot.plugins_dropped:
-        warn("plugins are off: plugins.enabled is false")
+    else:
+        say_list(found, verdicts)
+        say_displaced(surveyed, current.place)
+        if found.packages and not snapshot.config.plugins.enabled and not snapshot.plugins_dropped:
+            warn("plugins are off: plugins.enabled is false")
+    if verdicts is not None and (found.rejected or not all(verdict.loads for verdict in verdicts.values())):
+        raise typer.Exit(Kind.INVALID.value)
 
 
 @app.command("info")
