@@ -64,12 +64,14 @@ class ChannelWorld(World):
     plugin: ChannelPlugin
 
     def send(self, content: str, *attachments: MediaAttachment) -> None:
-        self.plugin.send_sync(SendMessage(content=content, recipient="ada", attachments=attachments))
+        self.plugin.run_sync(
+            lambda it: it.send(SendMessage(content=content, recipient="ada", attachments=attachments))
+        )
 
     def answer(self, content: str, *attachments: MediaAttachment) -> InboundMessage:
         """What the plugin says to a message."""
         self.send(content, *attachments)
-        found = self.plugin.poll_message_sync()
+        found = self.plugin.run_sync(lambda it: it.poll_message())
         assert found is not None
         return found
 
@@ -171,7 +173,7 @@ class TestChannel:
         assert len(whole.data) == MAX_LIST_ELEMENTS
         relay.send(f"make {MAX_LIST_ELEMENTS + 10_000}")
         with pytest.raises(MemoryLimit, match=str(MAX_LIST_ELEMENTS)) as raised:
-            relay.plugin.poll_message_sync()
+            relay.plugin.run_sync(lambda it: it.poll_message())
         assert raised.value.details["maximum"] == MAX_LIST_ELEMENTS
         assert relay.answer("count").content == "1"
 
@@ -211,7 +213,7 @@ class TestChannel:
                     subject="s",
                 ),
             )
-        found = relay.plugin.poll_message_sync()
+        found = relay.plugin.run_sync(lambda it: it.poll_message())
         assert found == InboundMessage(
             id="0",
             sender="ada",
@@ -258,13 +260,13 @@ class TestChannel:
     ):
         relay.send(content)
         with pytest.raises(GuestTrap) as raised:
-            relay.plugin.poll_message_sync()
+            relay.plugin.run_sync(lambda it: it.poll_message())
         assert said in raised.value.message
         assert (relay.answer("count").content, relay.plugin.rebuilds) == ("1", 1)
 
     def test_a_refusal_of_a_function_without_error_result_is_none_and_a_record(self, relay: ChannelWorld):
         relay.send("late refuse")
-        assert relay.plugin.poll_message_sync() is None
+        assert relay.plugin.run_sync(lambda it: it.poll_message()) is None
         [record] = relay.log.records
         assert (record.level, record.function, record.message) == ("warn", "Relay.poll_message", "empty")
 
@@ -321,7 +323,7 @@ class TestChannelQuestions:
             WebhookReply("ä"),
             WebhookRejection(WebhookFault.BAD_REQUEST, "what is this?"),
         ]
-        message = channel.poll_message_sync()
+        message = channel.run_sync(lambda it: it.poll_message())
         assert message is not None
         assert message.content == "draft: more"
 
