@@ -79,6 +79,16 @@ class Paths:
         return self._join(self.config_dir, "config.toml")
 
     @property
+    def key_file(self) -> str:
+        """The key that secrets and plugins' state are sealed with (D-49); it need not exist."""
+        return self._join(self.config_dir, ".secret_key")
+
+    @property
+    def state_file(self) -> str:
+        """The database of plugins' durable state (PLG-157); it need not exist."""
+        return self._join(self.data_dir, "plugin-state.db")
+
+    @property
     def plugins_dir_default(self) -> str:
         """Where plugins live unless ``plugins.plugins_dir`` says otherwise (D-27)."""
         return self._join(self.config_dir, "plugins")
