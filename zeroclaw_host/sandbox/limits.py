@@ -26,7 +26,7 @@ MAX_TABLES: Final = 64
 """Tables of one store. wasmtime bounds the elements of each alone."""
 
 
-_MOST: Final[Mapping[str, int]] = {
+MOST: Final[Mapping[str, int]] = {
     "call_fuel": 2**63 - 1,
     "call_timeout_ms": 7 * 24 * 3600 * 1000,
     "max_memory_mb": 16 * 1024,
@@ -77,7 +77,7 @@ class Limits:
     def __post_init__(self) -> None:
         for bound in fields(self):
             value: object = getattr(self, bound.name)
-            most = _MOST[bound.name]
+            most = MOST[bound.name]
             if type(value) is not int or value < 1:
                 raise LimitInvalid(
                     f"{bound.name} must be a whole number of at least 1", details={"limit": bound.name}

@@ -141,9 +141,11 @@ def test_every_fault_is_reported_with_its_own_place(file: Path) -> None:
 
 def test_faults_of_the_whole_are_reported(file: Path) -> None:
     write(file, '[users.a]\nuid = 1\npermission_profiles = ["p"]\n')
-    assert problems(file) == [": user a names the permission profile p, which does not exist"]
+    assert problems(file) == [
+        ":3:1: users.a.permission_profiles: there is no permission profile p; there is none"
+    ]
     write(file, '[agents.a]\nprovider = "openai.x"\n')
-    assert problems(file) == [": agent a names the provider openai.x, which does not exist"]
+    assert problems(file) == [":2:1: agents.a.provider: there is no provider openai.x; there is echo"]
 
 
 @pytest.mark.req("PLG-123", "PAINS-25")
@@ -204,7 +206,8 @@ def test_an_unknown_signature_mode_is_read_as_strict_with_a_warning(file: Path) 
 
 def test_duplicate_rows_are_refused(file: Path) -> None:
     row = '[[plugins.entries]]\nname = "zpi1_a"\n'
-    assert "two rows" in load(write(file, row + row)).problems[0].message
+    problem = load(write(file, row + row)).problems[0]
+    assert str(problem) == f"{file}:4:1: plugins.entries.1.name: another row is named zpi1_a already"
 
 
 def test_a_secret_shows_in_no_repr_and_no_error(file: Path) -> None:

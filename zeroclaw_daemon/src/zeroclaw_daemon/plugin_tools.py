@@ -19,7 +19,7 @@ from weakref import WeakSet
 
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
-from zeroclaw_daemon.config.schema import PluginCompile
+from zeroclaw_daemon.config.plugin_schema import PluginCompile
 from zeroclaw_daemon.plugins import open_host, plugins_dir, signature_policy
 from zeroclaw_daemon.records import record
 from zeroclaw_host.errors import PluginUnavailable, StorageError, ZeroclawError

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from zeroclaw_daemon.config.location import Place, locate
 from zeroclaw_daemon.config.schema import Config
+from zeroclaw_daemon.config.section import RuleBroken
 from zeroclaw_daemon.config.shape import table_at
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
 
@@ -92,7 +93,9 @@ def problems_of(
 
 def _path(details: ErrorDetails) -> Path:
     # pydantic marks a fault in a mapping's key with a step of its own.
-    return tuple(part for part in details["loc"] if part != "[key]")
+    path = tuple(part for part in details["loc"] if part != "[key]")
+    broken: object = details.get("ctx", {}).get("error")
+    return (*path, *broken.path) if isinstance(broken, RuleBroken) else path
 
 
 _WANTED: Final = {

@@ -1,0 +1,32 @@
+"""What every table of the configuration file is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Section(BaseModel):
+    """A table of the file. Values are strict, unknown keys are errors, and nothing changes it once it is read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Marks a text that names a key of a map elsewhere in the file."""
+
+    path: str
+    """The dotted path of that map."""
+
+
+class RuleBroken(ValueError):
+    """Values that are each well-formed do not go together.
+
+    :param path: where the fault is, from the table that says so.
+    """
+
+    def __init__(self, path: tuple[str | int, ...], message: str) -> None:
+        super().__init__(message)
+        self.path = path
