@@ -104,11 +104,10 @@ def test_an_error_carries_its_word_its_details_and_its_remedy() -> None:
     }  # fmt: skip
 
 
-async def test_two_methods_may_not_have_one_name() -> None:
-    authority = LocalOwnerAuthority(0)
-    method = Handshake(authority, "1").method()
-    with pytest.raises(ValueError, match="two methods"):
-        Dispatcher([method, method], authority)
+async def test_a_handler_without_a_row_in_the_table_is_not_served() -> None:
+    handshake = Handshake(LocalOwnerAuthority(0), "1")
+    with pytest.raises(KeyError, match="no/such"):
+        Dispatcher({"no/such": handshake.initialize}, LocalOwnerAuthority(0))
 
 
 @pytest.mark.req("RPC-056")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from zeroclaw_daemon.authority.principal import Principal
+from zeroclaw_daemon.rpc.models import Result
 from zeroclaw_daemon.rpc.transport.base import Peer
 from zeroclaw_daemon.strict_json import JsonValue
 
@@ -66,3 +67,7 @@ class Caller:
         self.client_id = client_id
         self.capabilities = capabilities
         self.link.mark_ready()
+
+
+Handler: TypeAlias = Callable[[Caller, Any], Awaitable[Result]]
+"""Does what one method is for. Takes the caller and the parsed parameters, None where the method has none."""

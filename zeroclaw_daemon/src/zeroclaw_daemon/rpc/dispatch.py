@@ -6,58 +6,36 @@ a refusal says nothing about what would have been valid (RPC-040, RPC-235).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
-from zeroclaw_daemon.authority.principal import Authority, Grant
-from zeroclaw_daemon.rpc.caller import Caller
+from zeroclaw_daemon.authority.principal import Authority
+from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.envelope import Request
 from zeroclaw_daemon.rpc.errors import InitializeRequired, UnknownMethod
-from zeroclaw_daemon.rpc.models import Params, Result
+from zeroclaw_daemon.rpc.methods.table import TABLE, Signature
 from zeroclaw_daemon.strict_json import JsonValue
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
-    """One row of the method table.
-
-    ``handler`` takes the caller and the parsed parameters (None where ``params`` is None). ``grant`` is what the caller
-    needs. ``opens`` marks the method that is served before the handshake, because it is the handshake; ``beside`` one
-    that runs beside the other calls of its connection.
-    """
-
-    name: str
-    handler: Callable[[Caller, Any], Awaitable[Result]]
-    params: type[Params] | None
-    result: type[Result]
-    grant: Grant | None = None
-    opens: bool = False
-    beside: bool = False
-
-
 class Dispatcher:
-    """The method table of a server.
+    """The rows of the method table that a server serves.
 
-    :raises ValueError: two methods have one name.
+    :param handlers: by the names of their methods.
+    :raises KeyError: the table has no such method.
     """
 
-    def __init__(self, methods: Iterable[Method], authority: Authority) -> None:
-        self._methods: dict[str, Method] = {}
+    def __init__(self, handlers: Mapping[str, Handler], authority: Authority) -> None:
+        self._handlers = dict(handlers)
         self._authority = authority
-        for method in methods:
-            if method.name in self._methods:
-                raise ValueError(f"two methods are named {method.name}")
-            self._methods[method.name] = method
+        self._served = {name: TABLE[name] for name in self._handlers}
 
     @property
-    def methods(self) -> Mapping[str, Method]:
-        """Every method by its name."""
-        return self._methods
+    def methods(self) -> Mapping[str, Signature]:
+        """Every method that is served, by its name."""
+        return self._served
 
     def runs_beside(self, name: str) -> bool:
         """Whether calls of this method run beside the others of their connection."""
-        method = self._methods.get(name)
+        method = self._served.get(name)
         return method is not None and method.beside
 
     async def call(self, caller: Caller, request: Request) -> JsonValue:
@@ -65,7 +43,7 @@ class Dispatcher:
 
         :raises ZeroclawError: the call failed, for any reason that has a code word.
         """
-        method = self._methods.get(request.method)
+        method = self._served.get(request.method)
         if method is None:
             raise UnknownMethod
         if method.opens:
@@ -76,7 +54,7 @@ class Dispatcher:
         elif method.grant is not None:
             self._authority.require(caller.principal, method.grant)
         params = method.params.parse(request.params) if method.params is not None else None
-        result = await method.handler(caller, params)
+        result = await self._handlers[method.name](caller, params)
         return result.to_json()
 
 

@@ -5,7 +5,7 @@ Input is taken in camelCase and in snake_case. Output has one spelling, that of 
 
 from __future__ import annotations
 
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
@@ -23,11 +23,21 @@ class Params(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
+    camel: ClassVar[bool] = True
+    """Whether the documents spell this family in camelCase; input is taken in both spellings all the same (D-01)."""
+
+    @classmethod
+    def members(cls) -> dict[str, bool]:
+        """The members as the documents spell them, in order, and whether each is required."""
+        written = {field.alias or name: field.is_required() for name, field in cls.model_fields.items()}
+        return {to_camel(name) if cls.camel else name: required for name, required in written.items()}
+
     @classmethod
     def parse(cls, raw: RawParams | None) -> Self:
         """The parameters of a call.
 
-        :raises InvalidParams: no object, or a member is missing or wrong. Names members, never values.
+        :raises InvalidParams: no object, or a member is missing or wrong. Names members, never values; where the fault
+            lies in an element of a list, ``details`` holds its ``index`` (RPC-078).
         :raises ConflictingSpelling: a member came in both spellings with different values.
         """
         if not isinstance(raw, dict):
@@ -36,17 +46,21 @@ class Params(BaseModel):
             return cls.model_validate(cls._in_one_spelling(raw))
         except ValidationError as error:
             # Not chained: the library's message quotes the input.
-            problems = [
-                {"member": ".".join(map(str, fault["loc"])), "problem": fault["msg"]}
-                for fault in error.errors(include_input=False, include_url=False, include_context=False)
-            ][:_MAX_PROBLEMS]
+            faults = error.errors(include_input=False, include_url=False, include_context=False)[
+                :_MAX_PROBLEMS
+            ]
+        problems = [{"member": ".".join(map(str, fault["loc"])), "problem": fault["msg"]} for fault in faults]
+        details: dict[str, object] = {"problems": problems}
+        if isinstance(index := next(iter(faults[0]["loc"][1:]), None), int):
+            details["index"] = index
         members = ", ".join(problem["member"] for problem in problems)
-        raise InvalidParams(f"parameters that do not fit: {members}", details={"problems": problems})
+        raise InvalidParams(f"parameters that do not fit: {members}", details=details)
 
     @classmethod
     def _in_one_spelling(cls, raw: dict[str, JsonValue]) -> dict[str, JsonValue]:
         taken: dict[str, JsonValue] = {}
-        for name in cls.model_fields:
+        for field_name, field in cls.model_fields.items():
+            name = field.alias or field_name
             camel = to_camel(name)
             if camel != name and camel in raw and name in raw and not _same(raw[camel], raw[name]):
                 raise ConflictingSpelling(
@@ -66,6 +80,18 @@ class Result(BaseModel):
     def to_json(self) -> dict[str, JsonValue]:
         """The result as it is written."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class SnakeParams(Params):
+    """Parameters of a family that the documents spell in snake_case: ``config/*`` and ``file/*`` (D-01)."""
+
+    camel: ClassVar[bool] = False
+
+
+class SnakeResult(Result):
+    """Result of such a family, written in snake_case."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=None, populate_by_name=True)
 
 
 def _same(left: JsonValue, right: JsonValue) -> bool:

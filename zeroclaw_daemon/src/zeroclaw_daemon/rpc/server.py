@@ -72,7 +72,9 @@ class Server:
             facts=facts,
         )
         sessions = SessionMethods(self.sessions, self._turns, agents, clock=self._clock)
-        self._dispatcher = Dispatcher((handshake.method(), status.method(), *sessions.methods()), authority)
+        self._dispatcher = Dispatcher(
+            {**handshake.handlers(), **status.handlers(), **sessions.handlers()}, authority
+        )
         handshake.announce(self._dispatcher.methods)
 
     @property

@@ -6,15 +6,14 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from zeroclaw_daemon.authority.principal import Authority, Evidence
 from zeroclaw_daemon.records import record
-from zeroclaw_daemon.rpc.caller import Caller
-from zeroclaw_daemon.rpc.dispatch import Method
+from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.envelope import PROTOCOL_VERSION
 from zeroclaw_daemon.rpc.errors import ProtocolMismatch
 from zeroclaw_daemon.rpc.models import Params, Result
@@ -57,9 +56,9 @@ class Handshake:
         self._version = version
         self._served: list[str] = []
 
-    def method(self) -> Method:
-        """Its row in the method table."""
-        return Method("initialize", self.initialize, InitializeParams, InitializeResult, opens=True)
+    def handlers(self) -> Mapping[str, Handler]:
+        """Who serves it."""
+        return {"initialize": self.initialize}
 
     def announce(self, names: Iterable[str]) -> None:
         """Name the methods that clients are told are served."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from zeroclaw_daemon.agent.directory import AgentDirectory
 from zeroclaw_daemon.agent.events import MessageChunk, ThoughtChunk, ToolCalled, ToolReturned
-from zeroclaw_daemon.authority.principal import Grant
 from zeroclaw_daemon.clock import Clock
-from zeroclaw_daemon.rpc.caller import Caller
-from zeroclaw_daemon.rpc.dispatch import Method
+from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.models import Params, Result
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
 from zeroclaw_daemon.sessions.opening import Opening, SessionOpener
@@ -112,18 +111,15 @@ class SessionMethods:
         self._turns = turns
         self._opener = SessionOpener(sessions, agents, clock=clock)
 
-    def methods(self) -> tuple[Method, ...]:
-        """Their rows in the method table."""
-        create, read, update, execute = (
-            Grant("sessions", verb) for verb in ("create", "read", "update", "execute")
-        )
-        return (
-            Method("session/new", self.new, NewParams, NewResult, create),
-            Method("session/prompt", self.prompt, PromptParams, PromptResult, execute, beside=True),
-            Method("session/cancel", self.cancel, SessionParams, CancelResult, update),
-            Method("session/close", self.close, SessionParams, CloseResult, update),
-            Method("session/state", self.state, SessionParams, StateResult, read),
-        )
+    def handlers(self) -> Mapping[str, Handler]:
+        """Who serves them."""
+        return {
+            "session/new": self.new,
+            "session/prompt": self.prompt,
+            "session/cancel": self.cancel,
+            "session/close": self.close,
+            "session/state": self.state,
+        }
 
     async def new(self, caller: Caller, params: NewParams) -> NewResult:
         """Open a session, or the live one of that id again."""

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Protocol
 
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
-from zeroclaw_daemon.authority.principal import Grant
-from zeroclaw_daemon.rpc.caller import Caller
-from zeroclaw_daemon.rpc.dispatch import Method
+from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.envelope import PROTOCOL_VERSION
 from zeroclaw_daemon.rpc.models import Result
 from zeroclaw_daemon.strict_json import JsonValue
-
-SYSTEM_READ: Final = Grant("system", "read")
 
 Facts = Callable[[], Mapping[str, JsonValue]]
 """Further members of ``status``, by their names on the wire: whatever the rest of the daemon wants to tell."""
@@ -62,9 +58,9 @@ class Status:
         self._sessions = sessions
         self._facts = facts
 
-    def method(self) -> Method:
-        """Its row in the method table. It takes no parameters and ignores any."""
-        return Method("status", self.status, None, StatusResult, grant=SYSTEM_READ)
+    def handlers(self) -> Mapping[str, Handler]:
+        """Who serves it."""
+        return {"status": self.status}
 
     async def status(self, caller: Caller, params: None) -> StatusResult:
         """Versions, process, sessions, and what else the daemon tells of itself (RPC-066)."""

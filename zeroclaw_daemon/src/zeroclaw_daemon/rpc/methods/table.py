@@ -1,0 +1,94 @@
+"""The method table: what there is to call, what it takes and answers, and which grant it needs.
+
+It is data, so that dispatch, ``zeroclaw auth explain``, the documents and the tests all read the same rows. Who may use a
+session, an agent or a configuration path is decided by the methods themselves, with :mod:`zeroclaw_daemon.authority`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from zeroclaw_daemon.authority.principal import Grant
+from zeroclaw_daemon.rpc.methods import config_models as config
+from zeroclaw_daemon.rpc.methods import handshake, session, status
+from zeroclaw_daemon.rpc.models import Params, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One row. ``params`` None: the method takes none and ignores any. ``grant`` None: no right is needed.
+
+    ``opens`` marks the method that is served before the handshake, because it is the handshake; ``beside`` one that runs
+    beside the other calls of its connection. ``writes`` names the members that hold configuration paths which the caller
+    must be allowed to write.
+    """
+
+    name: str
+    params: type[Params] | None
+    result: type[Result]
+    grant: Grant | None = None
+    opens: bool = False
+    beside: bool = False
+    writes: tuple[str, ...] = ()
+
+    @property
+    def members(self) -> Mapping[str, bool]:
+        """The parameters as the documents spell them, and whether each is required."""
+        return self.params.members() if self.params is not None else {}
+
+
+_SYSTEM_READ: Final = Grant("system", "read")
+_SESSIONS_CREATE: Final = Grant("sessions", "create")
+_SESSIONS_READ: Final = Grant("sessions", "read")
+_SESSIONS_UPDATE: Final = Grant("sessions", "update")
+_SESSIONS_EXECUTE: Final = Grant("sessions", "execute")
+_CONFIG_CREATE: Final = Grant("config", "create")
+_CONFIG_READ: Final = Grant("config", "read")
+_CONFIG_UPDATE: Final = Grant("config", "update")
+_CONFIG_DELETE: Final = Grant("config", "delete")
+
+_ROWS: Final = (
+    Signature("initialize", handshake.InitializeParams, handshake.InitializeResult, opens=True),
+    Signature("status", None, status.StatusResult, _SYSTEM_READ),
+    Signature("session/new", session.NewParams, session.NewResult, _SESSIONS_CREATE),
+    Signature("session/prompt", session.PromptParams, session.PromptResult, _SESSIONS_EXECUTE, beside=True),
+    Signature("session/cancel", session.SessionParams, session.CancelResult, _SESSIONS_UPDATE),
+    Signature("session/close", session.SessionParams, session.CloseResult, _SESSIONS_UPDATE),
+    Signature("session/state", session.SessionParams, session.StateResult, _SESSIONS_READ),
+    Signature("config/get", config.GetParams, config.WholeResult, _CONFIG_READ),
+    Signature("config/list", config.ListParams, config.ListResult, _CONFIG_READ),
+    Signature("config/set", config.SetParams, config.SetResult, _CONFIG_UPDATE, writes=("prop",)),
+    Signature(
+        "config/set-many", config.SetManyParams, config.SetManyResult, _CONFIG_UPDATE, writes=("sets.prop",)
+    ),
+    Signature("config/delete", config.DeleteParams, config.DeleteResult, _CONFIG_DELETE, writes=("prop",)),
+    Signature("config/validate", None, config.ValidateResult, _CONFIG_UPDATE),
+    Signature("config/reload", None, config.ReloadResult, _CONFIG_UPDATE),
+    Signature("config/map-keys", config.MapParams, config.MapKeysResult, _CONFIG_READ),
+    Signature(
+        "config/map-key-create",
+        config.MapKeyParams,
+        config.MapKeyCreateResult,
+        _CONFIG_CREATE,
+        writes=("path.key",),
+    ),
+    Signature(
+        "config/map-key-delete",
+        config.MapKeyParams,
+        config.MapKeyDeleteResult,
+        _CONFIG_DELETE,
+        writes=("path.key",),
+    ),
+    Signature(
+        "config/map-key-rename",
+        config.MapKeyRenameParams,
+        config.MapKeyRenameResult,
+        _CONFIG_UPDATE,
+        writes=("path.from", "path.to"),
+    ),
+)
+
+TABLE: Final[Mapping[str, Signature]] = {row.name: row for row in _ROWS}
+"""Every method by its name."""
