@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import secrets
 import stat
 import time
@@ -24,6 +25,8 @@ LOCK_WAIT_SECONDS: Final = 10.0
 """A save takes milliseconds; who waits this long waits for something that hangs."""
 LOCK_POLL_SECONDS: Final = 0.01
 
+_TOKEN_BYTES: Final = 8
+
 
 class ConfigBusy(ZeroclawError):
     """Another program has been writing the configuration for too long. ``details`` holds ``path``."""
@@ -32,8 +35,16 @@ class ConfigBusy(ZeroclawError):
     kind = Kind.UNAVAILABLE
 
 
+Stamp = tuple[int, int, int, int] | None
+"""What tells one file from another: device, inode, size and the time of the last writing; None while there is none."""
+
+
 class Steps:
     """The steps of a save, one method each, so that a test can fail or stop at any of them."""
+
+    def create(self, path: Path) -> int:
+        """A descriptor of a new file that its owner alone can open."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
 
     def write(self, descriptor: int, data: bytes) -> None:
         """Write all of ``data``."""
@@ -49,37 +60,92 @@ class Steps:
         """Put the new file in the old one's place."""
         source.replace(target)
 
+    def remove(self, path: Path) -> None:
+        """Take a file away."""
+        path.unlink()
 
-def replace_file(target: Path, data: bytes, steps: Steps | None = None) -> None:
+
+def replace_file(
+    target: Path,
+    data: bytes,
+    steps: Steps | None = None,
+    *,
+    what: str = "the configuration",
+    previous: bytes | None = None,
+) -> Stamp:
     """Give ``target`` this content in one step, for its owner alone. Where it is a link, the file behind it changes.
 
-    :raises StorageError: nothing changed, and no temporary file is left.
+    What killed processes left of their saves is taken away: who calls this holds the file's lock.
+
+    :param what: what the file is, for the error.
+    :param previous: the content to put back when the directory cannot be synced after the new file has its name: such a
+        save may be lost with the machine, so it counts as failed. None: there was no file.
+    :returns: the new file's stamp.
+    :raises StorageError: nothing changed, and no temporary file is left. Only where a disk fails so far that the former
+        content cannot be put back either, the new file, whole, stays.
     """
     steps = steps or Steps()
     target = target.resolve()
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
+        _sweep(target)
+        stamp = _put(target, data, steps)
         try:
-            _write_new(temporary, data, steps)
-            steps.rename(temporary, target)
+            _sync_directory(target.parent, steps)
         except OSError:
-            with contextlib.suppress(FileNotFoundError):
-                temporary.unlink()
+            with contextlib.suppress(OSError):
+                if previous is None:
+                    steps.remove(target)
+                else:
+                    _put(target, previous, steps)
             raise
+    except OSError as error:
+        raise storage_error(error, str(target), f"write {what}") from error
+    return stamp
+
+
+def remove_file(target: Path, steps: Steps | None = None, *, what: str = "the configuration") -> None:
+    """Take the file away; where it is a link, the file behind it.
+
+    :raises StorageError: it is still there, or its absence may not outlast the machine.
+    """
+    steps = steps or Steps()
+    target = target.resolve()
+    try:
+        steps.remove(target)
         _sync_directory(target.parent, steps)
     except OSError as error:
-        raise storage_error(error, str(target), "write the configuration") from error
+        raise storage_error(error, str(target), f"remove {what}") from error
 
 
-def _write_new(path: Path, data: bytes, steps: Steps) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, FILE_MODE)
+def _put(target: Path, data: bytes, steps: Steps) -> Stamp:
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
+    try:
+        stamp = _write_new(temporary, data, steps)
+        steps.rename(temporary, target)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    return stamp
+
+
+def _write_new(path: Path, data: bytes, steps: Steps) -> Stamp:
+    descriptor = steps.create(path)
     try:
         os.fchmod(descriptor, FILE_MODE)
         steps.write(descriptor, data)
         steps.sync(descriptor)
+        return stamp_of(os.fstat(descriptor))
     finally:
         os.close(descriptor)
+
+
+def _sweep(target: Path) -> None:
+    left = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp")
+    for path in target.parent.iterdir():
+        if left.fullmatch(path.name):
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
 
 
 def _sync_directory(directory: Path, steps: Steps) -> None:
@@ -90,27 +156,36 @@ def _sync_directory(directory: Path, steps: Steps) -> None:
         os.close(descriptor)
 
 
+def stamp_of(status: os.stat_result) -> Stamp:
+    """The stamp of a file with this status."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 @contextmanager
 def write_lock(
     path: Path,
     *,
+    what: str = "the configuration",
     wait: float = LOCK_WAIT_SECONDS,
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Generator[None]:
     """Hold the lock under which the file at ``path`` may be replaced; daemon and commands take the same one (D-18).
 
-    The lock is the operating system's, on a file beside the target that is never removed.
+    The lock is the operating system's, on a file beside the target that is never removed; where the target is a link,
+    beside the file behind it, so that whoever writes the same file takes the same lock.
 
+    :param what: what the file is, for the errors.
     :raises ConfigBusy: somebody else held it for ``wait`` seconds.
     :raises StorageError: the directory or the lock file cannot be made.
     """
-    lock = path.with_name(path.name + ".lock")
+    lock = path.resolve()
+    lock = lock.with_name(lock.name + ".lock")
     try:
-        make_private(path.parent)
+        make_private(lock.parent)
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
-        raise storage_error(error, str(lock), "open the lock file of the configuration") from error
+        raise storage_error(error, str(lock), f"open the lock file of {what}") from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ConfigBusy(f"{lock} is not a regular file", details={"path": str(lock)})
@@ -118,7 +193,7 @@ def write_lock(
         while not _take(descriptor):
             if now() >= end:
                 raise ConfigBusy(
-                    f"another program has been writing the configuration for more than {wait:g} seconds",
+                    f"another program has been writing {what} for more than {wait:g} seconds",
                     details={"path": str(lock)},
                 )
             sleep(LOCK_POLL_SECONDS)
