@@ -11,7 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 from zeroclaw_daemon.agent.directory import FixedAgents
-from zeroclaw_daemon.authority.local import LocalOwnerAuthority
+from zeroclaw_daemon.authority.roster import RosterAuthority
+from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.rpc.dispatch import Method
 from zeroclaw_daemon.rpc.errors import CODES
 from zeroclaw_daemon.rpc.server import Server
@@ -23,7 +24,9 @@ DOCS = ROOT / "docs"
 
 
 async def served() -> list[Method]:
-    server = Server(MemoryListener(), agents=FixedAgents(), authority=LocalOwnerAuthority(0), version="0")
+    server = Server(
+        MemoryListener(), agents=FixedAgents(), authority=RosterAuthority(Config, None, 0), version="0"
+    )
     return list(server.dispatcher.methods.values())
 
 

@@ -19,9 +19,10 @@ from zeroclaw_daemon.agent.directory import Agent, FixedAgents
 from zeroclaw_daemon.agent.providers.base import Provider
 from zeroclaw_daemon.agent.providers.echo import EchoProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
-from zeroclaw_daemon.authority.local import LocalOwnerAuthority
 from zeroclaw_daemon.authority.principal import Authority, PeerCredential
+from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.clock import Clock, ManualClock
+from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.rpc.limits import ServerLimits
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed
@@ -215,7 +216,7 @@ def serving(tmp_path: Path) -> Serving:
         server = Server(
             UnixListener(path, data_dir=data_dir) if socket else memory,
             agents=agents or FixedAgents(agent, Agent("other", provider, "echo-1")),
-            authority=authority or LocalOwnerAuthority(os.geteuid()),
+            authority=authority or RosterAuthority(Config, None, os.geteuid()),
             version="9.8.7",
             facts=lambda: facts,
             limits=limits,

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from zeroclaw_daemon.authority.principal import AuthenticationFailed, Evidence, Forbidden, Grant, Principal
+from zeroclaw_daemon.authority.roster import RosterAuthority
+from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.rpc.errors import (
     AUTHENTICATION_REQUIRED,
     FORBIDDEN,
@@ -126,10 +128,8 @@ async def test_what_only_the_daemon_says_is_not_served(serving: Serving, method:
 @pytest.mark.req("RPC-052")
 @pytest.mark.parametrize("uid", [0, 4242])
 async def test_another_user_is_refused_root_included(serving: Serving, uid: int) -> None:
-    from zeroclaw_daemon.authority.local import LocalOwnerAuthority
-
     async with (
-        serving(uid=uid, authority=LocalOwnerAuthority(1000)) as daemon,
+        serving(uid=uid, authority=RosterAuthority(Config, None, 1000)) as daemon,
         daemon.connect(initialize=False) as wire,
     ):
         error = await wire.fail("initialize", {})

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from zeroclaw_daemon.agent.providers.base import TextDelta
 from zeroclaw_daemon.agent.providers.scripted import Pause, ScriptedProvider
-from zeroclaw_daemon.authority.local import LocalOwnerAuthority
+from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.clock import ManualClock
+from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.rpc.dispatch import Dispatcher
 from zeroclaw_daemon.rpc.errors import CODES, KIND_CODES, code_of, error_object
 from zeroclaw_daemon.rpc.limits import ConnectionLimits, ServerLimits
@@ -105,9 +106,9 @@ def test_an_error_carries_its_word_its_details_and_its_remedy() -> None:
 
 
 async def test_a_handler_without_a_row_in_the_table_is_not_served() -> None:
-    handshake = Handshake(LocalOwnerAuthority(0), "1")
+    handshake = Handshake(RosterAuthority(Config, None, 0), "1")
     with pytest.raises(KeyError, match="no/such"):
-        Dispatcher({"no/such": handshake.initialize}, LocalOwnerAuthority(0))
+        Dispatcher({"no/such": handshake.initialize}, RosterAuthority(Config, None, 0))
 
 
 @pytest.mark.req("RPC-056")

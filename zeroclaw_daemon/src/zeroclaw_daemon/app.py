@@ -20,7 +20,8 @@ import anyio
 import anyio.to_thread
 
 from zeroclaw_daemon.agents import ConfiguredAgents, settings_of
-from zeroclaw_daemon.authority.local import LocalOwnerAuthority
+from zeroclaw_daemon.authority.roster import RosterAuthority
+from zeroclaw_daemon.authority.tokens import PairedTokens
 from zeroclaw_daemon.cli.remedies import Place, advise
 from zeroclaw_daemon.config.entries import EntryResolver
 from zeroclaw_daemon.config.file import Snapshot
@@ -39,14 +40,12 @@ from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.terminal import Terminal, TerminalHandler
 from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.services.bundle import InstanceServices
+from zeroclaw_host.services.sealing import KeyFile
 
 SWITCH_SECONDS: Final = 0.0005
 """How long a thread of the daemon may keep the interpreter from another that waits for it. Guests run on threads and need
 it at each host call; with Python's own 5 ms, one busy thread makes a short call several times as long.
 """
-
-NOBODY: Final = -1
-"""A user number that no process has."""
 
 _ROOT_LOGGER: Final = "zeroclaw_daemon"
 
@@ -83,7 +82,10 @@ class Daemon:
                 Path(self._paths.config_file), self._env, on_error=_report_error, on_change=_report_snapshot
             )
             _report_snapshot(self._config.current())
-            services = InstanceServices(config=EntryResolver(self._config.current), log=guests)
+            self._paired = PairedTokens(Path(self._paths.tokens_file), on_error=_report_tokens)
+            self._paired.valid()  # What is wrong with them is said at the start.
+            key_file = KeyFile(Path(self._paths.key_file))
+            services = InstanceServices(config=EntryResolver(self._config.current, key_file), log=guests)
             self._improvement = PluginImprovement(lambda: self._tools.host)
             self._tools = PluginTools(self._paths, services, on_load=self._improvement.look)
             undo.callback(self._tools.close)
@@ -100,10 +102,7 @@ class Daemon:
         server = Server(
             UnixListener(Path(self._paths.endpoint), data_dir=Path(self._paths.data_dir)),
             agents=agents,
-            # Without the trust in its own user the daemon knows nobody yet.
-            authority=LocalOwnerAuthority(
-                os.geteuid() if snapshot.config.security.trust_daemon_uid else NOBODY
-            ),
+            authority=RosterAuthority(lambda: self._config.current().config, self._paired, os.geteuid()),
             version=version("zeroclaw-daemon"),
             facts=self._facts,
             limits=ServerLimits(max_connections=snapshot.config.rpc.max_local_connections),
@@ -137,6 +136,8 @@ class Daemon:
         problems = [str(problem) for problem in snapshot.problems]
         if self._config.error is not None:
             problems.append(f"{self._config.error.message}; the last good configuration is in force")
+        if self._paired.error is not None:
+            problems.append(self._paired.error.message)
         return {
             "configDir": self._paths.config_dir,
             "configFile": self._paths.config_file,
@@ -186,6 +187,13 @@ def _report_error(error: ZeroclawError) -> None:
     record(
         logger, logging.ERROR, f"the configuration cannot be used, the last good one stays: {error.message}",
         action="config_invalid", category="config", outcome="failure", details=dict(error.details), remedy=error.remedy,
+    )  # fmt: skip
+
+
+def _report_tokens(error: ZeroclawError) -> None:
+    record(
+        logger, logging.ERROR, error.message,
+        action="paired_tokens_unusable", category="audit", outcome="failure", details=dict(error.details), remedy=error.remedy,
     )  # fmt: skip
 
 

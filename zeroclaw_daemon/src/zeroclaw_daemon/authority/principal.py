@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from zeroclaw_daemon.authority.rights import Grant as Grant
+from zeroclaw_daemon.authority.rights import Rights
+from zeroclaw_daemon.authority.tokens import PairedToken
+from zeroclaw_daemon.config.schema import Config
 from zeroclaw_host.errors import Kind, ZeroclawError
 
 
@@ -16,7 +21,9 @@ class AuthenticationFailed(ZeroclawError):
 
 
 class Forbidden(ZeroclawError):
-    """The caller is known and may not do this. ``details`` holds ``grant``."""
+    """The caller is known and may not do this. ``details`` holds ``rule``, the word for what decided, and ``grant``, or
+    ``agent``, or ``path`` and, in a batch, its zero-based ``index``.
+    """
 
     code = "forbidden"
     kind = Kind.REFUSED
@@ -32,38 +39,51 @@ class PeerCredential:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a caller shows of itself when it introduces itself. A token, where there is one, decides alone."""
+    """What a caller shows of itself when it introduces itself. A token, where there is one, decides alone.
+
+    ``local`` says that the connection never left this machine; what the system says of a peer counts only then.
+    """
 
     credential: PeerCredential | None
     token: str | None = None
     provider: str | None = None
+    local: bool = False
 
     def __repr__(self) -> str:
-        return f"Evidence(credential={self.credential!r}, provider={self.provider!r})"
+        return f"Evidence(credential={self.credential!r}, provider={self.provider!r}, local={self.local!r})"
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
-    """A right to do one thing with one kind of resource, such as ``sessions:create``."""
+class Proof:
+    """What proved a principal; it is looked at again at every request. Never a token's text.
 
-    resource: str
-    verb: str
+    Without ``token``, the peer's user number; None where a local peer has none, as on Windows.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.resource}:{self.verb}"
+    uid: int | None = None
+    token: PairedToken | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Whoever a connection acts for. ``admin`` may do everything, and owns nothing in particular."""
+    """Whoever a connection acts for.
+
+    ``admin`` is what held when it was bound; :meth:`Authority.rights` says what holds now.
+    """
 
     id: str
     provider: str
     admin: bool
+    proof: Proof = field(default=Proof(), repr=False)
 
 
 class Authority(Protocol):
-    """Decides. Asked at every call, so that a right that was withdrawn is gone at once (RPC-239)."""
+    """Decides. Asked at every call, so that a right that was withdrawn is gone at once (RPC-239).
+
+    Every method but :meth:`authenticate` raises :class:`AuthenticationFailed` where the principal is nobody any more: its
+    user is gone or has no grant left, its token was unpaired. ``config`` is the configuration to judge by; left out, the
+    one in force. All but :meth:`authenticate` may be called from any thread.
+    """
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -77,10 +97,34 @@ class Authority(Protocol):
         """
         ...
 
-    def require(self, principal: Principal, grant: Grant) -> None:
+    def require(self, principal: Principal, grant: Grant, *, config: Config | None = None) -> None:
         """Let this pass.
 
         :raises Forbidden: the principal does not have the grant now.
-        :raises AuthenticationFailed: the principal is nobody any more.
         """
+        ...
+
+    def require_config_paths(
+        self, principal: Principal, verb: str, paths: Sequence[str], *, config: Config | None = None
+    ) -> None:
+        """Let a change of the configuration pass: the grant ``config:<verb>``, and every path.
+
+        :raises Forbidden: the grant is missing, or a path is not allowed; ``details`` holds the first such ``path`` and
+            its ``index`` in ``paths``.
+        """
+        ...
+
+    def require_agent(self, principal: Principal, alias: str, *, config: Config | None = None) -> None:
+        """Let this agent be used.
+
+        :raises Forbidden: the principal may not use it.
+        """
+        ...
+
+    def allows_tool(self, principal: Principal, name: str, *, config: Config | None = None) -> bool:
+        """Whether this tool may run for the principal."""
+        ...
+
+    def rights(self, principal: Principal, *, config: Config | None = None) -> Rights:
+        """What the principal may do. One that is no administrator sees only what is its own."""
         ...

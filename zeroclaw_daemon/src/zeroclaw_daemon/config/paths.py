@@ -89,6 +89,11 @@ class Paths:
         return self._join(self.data_dir, "plugin-state.db")
 
     @property
+    def tokens_file(self) -> str:
+        """The hashes of the paired tokens (D-34); it need not exist."""
+        return self._join(self.config_dir, "paired-tokens.json")
+
+    @property
     def plugins_dir_default(self) -> str:
         """Where plugins live unless ``plugins.plugins_dir`` says otherwise (D-27)."""
         return self._join(self.config_dir, "plugins")

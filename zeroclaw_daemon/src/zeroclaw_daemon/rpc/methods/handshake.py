@@ -70,7 +70,7 @@ class Handshake:
             raise ProtocolMismatch(PROTOCOL_VERSION)
         peer = caller.link.peer
         principal = await self._authority.authenticate(
-            Evidence(peer.credential, params.auth_token, params.auth_provider)
+            Evidence(peer.credential, params.auth_token, params.auth_provider, local=peer.local)
         )
         caller.bind(
             principal,
