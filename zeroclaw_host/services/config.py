@@ -55,8 +55,11 @@ def resolve_config(
     values: Mapping[str, str] = read_values() if scope.grants_permission(Permission.CONFIG_READ) else {}
     if schema is None:
         if values:
+            row = f"plugins.entries.{scope.identity.key}"
             raise ConfigInvalid(
-                f"package {scope.manifest.name} takes no configuration, and some is stored for it"
+                f"package {scope.manifest.name} takes no configuration, and some is stored for it in {row}",
+                remedy=Remedy(RemedyAction.UNSET_CONFIG, {"path": f"{row}.config.{next(iter(values))}"}),
+                details={"properties": tuple(values)},
             )
         return ResolvedConfig(scope, {}, {}, host_only)
     try:

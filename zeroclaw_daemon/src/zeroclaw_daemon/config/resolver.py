@@ -1,0 +1,217 @@
+"""From the row of an instance to its configuration: unsealed, typed and validated, at the moment it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from zeroclaw_daemon.config.file import Snapshot
+from zeroclaw_daemon.config.plugin_schema import PluginEntry
+from zeroclaw_host.errors import ConfigInvalid, Remedy, RemedyAction, ZeroclawError
+from zeroclaw_host.instance import IdentityInvalid, InstanceIdentity, InstanceScope
+from zeroclaw_host.package.config_schema import ConfigSchema
+from zeroclaw_host.package.manifest import Capability, Manifest, Permission
+from zeroclaw_host.services.config import ResolvedConfig, resolve_config
+from zeroclaw_host.services.sealing import InstallKey, KeyFile, KeyUnavailable, SealBroken, is_sealed
+
+
+class ConfigUnreadable(ConfigInvalid):
+    """A sealed value of an instance's row cannot be read. ``details`` holds ``property`` and the fault's code as ``fault``."""
+
+    code = "plugin_config_unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was found of an instance before, as long as its row, its schema and the key are the same. Holds no secret."""
+
+    revision: str
+    raw: Mapping[str, object] | None
+    key: InstallKey | None
+    public: Mapping[str, object]
+    secrets: frozenset[str]
+    host_only: frozenset[str]
+
+
+class EntryResolver:
+    """Resolves an instance's configuration from its row, as the file is at that moment (PLG-135, PLG-169).
+
+    Only the row under the instance's own key counts (PLG-171). Everything of one resolution is of one revision of the file.
+    Secrets are unsealed for each resolution and kept nowhere; what is public is kept until the file changes.
+
+    :param current: the configuration in force.
+    :param key_file: what the values in it are sealed with.
+    """
+
+    def __init__(self, current: Callable[[], Snapshot], key_file: KeyFile) -> None:
+        self._current: Final = current
+        self._key_file: Final = key_file
+        self._schemas: dict[str, ConfigSchema] = {}
+        self._known: dict[str, _Known] = {}
+
+    def resolve(self, scope: InstanceScope) -> ResolvedConfig:
+        """The typed, validated configuration of this instance; nothing is read for one that may not read it (PLG-151).
+
+        :raises ConfigInvalid: the row's values do not satisfy the package's schema.
+        :raises ConfigUnreadable: a value of the row is sealed and cannot be unsealed.
+        """
+        snapshot = self._current()
+        try:
+            return self._resolve(scope, snapshot)
+        except ConfigUnreadable:
+            # The key may have been replaced since the file was read, which was saved before that: a second look has both.
+            later = self._current()
+            if later.revision == snapshot.revision:
+                raise
+            return self._resolve(scope, later)
+
+    def _resolve(self, scope: InstanceScope, snapshot: Snapshot) -> ResolvedConfig:
+        raw = scope.manifest.config_schema
+        if not scope.grants_permission(Permission.CONFIG_READ):
+            return resolve_config(scope, self._schema(raw), dict[str, str])
+        entry = snapshot.config.plugins.entry(scope.identity.key) or PluginEntry(name=scope.identity.key)
+        row = _Row(entry, self._key_file)
+        known = self._known.get(entry.name)
+        if (
+            known is not None
+            and known.revision == snapshot.revision
+            and known.raw is raw
+            and row.key_is(known.key)
+        ):
+            secrets = {name: row.text(name) for name in known.secrets}
+            return ResolvedConfig(scope, known.public, secrets, known.host_only)
+        found = resolve_config(scope, self._schema(raw), row.texts, host_only=host_only_secrets(entry))
+        self._known[entry.name] = _Known(
+            snapshot.revision, raw, row.key, found.public, frozenset(found.secrets), found.host_only
+        )
+        return found
+
+    def _schema(self, raw: Mapping[str, object] | None) -> ConfigSchema | None:
+        """The compiled schema; compiled once for each text of it."""
+        if raw is None:
+            return None
+        text = json.dumps(raw, sort_keys=True)
+        found = self._schemas.get(text)
+        if found is None:
+            found = self._schemas[text] = ConfigSchema.compile(raw)
+        return found
+
+
+def host_only_secrets(entry: PluginEntry) -> frozenset[str]:
+    """The secrets that serve TLS profiles of the row: the host reads them, the guest does not."""
+    return frozenset(
+        name
+        for profile in entry.tls_profiles
+        for name in (
+            profile.custom_ca_secret,
+            profile.client_certificate_secret,
+            profile.client_private_key_secret,
+        )
+        if name is not None
+    )
+
+
+class _Row:
+    """The values of one row, unsealed when they are asked for, all with one key."""
+
+    def __init__(self, entry: PluginEntry, key_file: KeyFile) -> None:
+        self._entry = entry
+        self._key_file = key_file
+        self._key: InstallKey | None = None
+
+    @property
+    def key(self) -> InstallKey | None:
+        """The key that the row's values need; None when none of them is sealed.
+
+        :raises ConfigUnreadable: it cannot be had.
+        """
+        if self._key is None:
+            sealed = next(
+                (name for name, text in self._entry.config.items() if is_sealed(text.get_secret_value())),
+                None,
+            )
+            if sealed is not None:
+                try:
+                    self._key = self._key_file.read()
+                except KeyUnavailable as error:
+                    raise self._unreadable(sealed, error, error.remedy) from error
+        return self._key
+
+    def key_is(self, other: InstallKey | None) -> bool:
+        """Whether the row's key is this one."""
+        key = self.key
+        return key is other or (key is not None and other is not None and key.same_as(other))
+
+    def texts(self) -> dict[str, str]:
+        """Every value."""
+        return {name: self.text(name) for name in self._entry.config}
+
+    def text(self, name: str) -> str:
+        """One value.
+
+        :raises ConfigUnreadable: it cannot be unsealed.
+        """
+        text = self._entry.config[name].get_secret_value()
+        if not is_sealed(text):
+            return text
+        key = self.key
+        assert key is not None, "a sealed value needs a key"
+        try:
+            return key.unseal(text)
+        except SealBroken as error:
+            again = Remedy(
+                RemedyAction.SET_CONFIG, {"path": f"plugins.entries.{self._entry.name}.config.{name}"}
+            )
+            raise self._unreadable(name, error, again) from error
+
+    def _unreadable(self, name: str, error: ZeroclawError, remedy: Remedy | None) -> ConfigUnreadable:
+        path = f"plugins.entries.{self._entry.name}.config.{name}"
+        return ConfigUnreadable(
+            f"{path} cannot be read: {error.message}",
+            remedy=remedy,
+            details={"property": path, "fault": error.code},
+        )
+
+
+def instances(manifest: Manifest, snapshot: Snapshot) -> tuple[InstanceIdentity, ...]:
+    """The instances of a package that the configuration knows: its tool, its bound channels, and whoever has a row.
+
+    Sorted; a row or binding that names no instance of this package is left out.
+    """
+    found: set[InstanceIdentity] = set()
+    if Capability.TOOL in manifest.capabilities:
+        found.add(InstanceIdentity.default_tool(manifest.name))
+    if Capability.CHANNEL in manifest.capabilities:
+        for alias, channel in snapshot.config.channels.plugin.items():
+            if channel.package == manifest.name:
+                found.add(InstanceIdentity(manifest.name, Capability.CHANNEL, alias))
+    found.update(_with_rows(manifest, snapshot))
+    return tuple(sorted(found))
+
+
+def _with_rows(manifest: Manifest, snapshot: Snapshot) -> Iterator[InstanceIdentity]:
+    for row in snapshot.config.plugins.entries:
+        with suppress(IdentityInvalid):
+            identity = InstanceIdentity.parse(row.name)
+            if identity.package == manifest.name and identity.capability in manifest.capabilities:
+                yield identity
+
+
+def unfit_instances(
+    manifest: Manifest, snapshot: Snapshot, key_file: KeyFile
+) -> list[tuple[InstanceIdentity, ConfigInvalid]]:
+    """The instances of a package whose configuration does not fit its schema: they do not load until it does (PLG-326)."""
+    if manifest.config_schema is None:
+        return []
+    resolver = EntryResolver(lambda: snapshot, key_file)
+    found: list[tuple[InstanceIdentity, ConfigInvalid]] = []
+    for identity in instances(manifest, snapshot):
+        if identity.capability in (Capability.TOOL, Capability.CHANNEL):
+            try:
+                resolver.resolve(InstanceScope.admit(identity, manifest))
+            except ConfigInvalid as error:
+                found.append((identity, error))
+    return found
