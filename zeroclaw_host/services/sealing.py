@@ -115,7 +115,9 @@ class KeyFile:
         """
         if not os.path.lexists(self.path) and not os.path.lexists(self.next_path):
             self._make(self.path)
-        return self.read()
+        key = self.read()
+        self._sweep(self.path)
+        return key
 
     @property
     def exists(self) -> bool:
@@ -135,7 +137,9 @@ class KeyFile:
         self.read()
         if not self.rotating:
             self._make(self.next_path)
-        return self.read()
+        key = self.read()
+        self._sweep(self.next_path)
+        return key
 
     def finish_rotation(self) -> None:
         """Put the next key in the present one's place. What is still sealed with the former cannot be read any more.
@@ -155,8 +159,8 @@ class KeyFile:
             found = os.lstat(path)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            raise self._unreadable(error, path) from error
+        except OSError as error:  # of the directory, so it is about both
+            raise self._unreadable(error, self.path) from error
         kept = self._kept.get(path)
         if kept is not None and kept[0] == _stamp(found):
             return kept[1]
@@ -171,13 +175,14 @@ class KeyFile:
                     "link", "is a link", path, Remedy(RemedyAction.CLEAR_BY_HAND, {"path": str(path)})
                 ) from None
             raise self._unreadable(error, path) from error
-        with os.fdopen(descriptor, "rb") as file:
-            try:
-                found = os.fstat(file.fileno())
-                self._check(found, path)
-                text = file.read(2 * KEY_BYTES + 2)
-            except OSError as error:
-                raise self._unreadable(error, path) from error
+        try:
+            found = os.fstat(descriptor)
+            self._check(found, path)
+            text = os.read(descriptor, 2 * KEY_BYTES + 2)
+        except OSError as error:
+            raise self._unreadable(error, path) from error
+        finally:
+            os.close(descriptor)
         key = self._parse(text, path)
         if kept is not None and kept[1].same_as(key):
             key = kept[1]
@@ -229,15 +234,14 @@ class KeyFile:
                 with suppress(FileExistsError, FileNotFoundError):
                     self._steps.publish(temporary, path)
             finally:
-                with suppress(FileNotFoundError):
+                with suppress(OSError):  # what is left is swept by the next
                     self._steps.drop(temporary)
             self._sync_directory()
-            self._sweep(path)
 
     def _sweep(self, path: Path) -> None:
         """Take away what killed processes left. The key has its place, so nobody needs a file of his own any more."""
         for left in path.parent.glob(f"{path.name}-*.partial"):
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 self._steps.drop(left)
 
     def _sync_directory(self) -> None:
