@@ -1,7 +1,8 @@
-"""Single properties by dotted path: finding, reading, listing and setting them.
+"""Single properties by dotted path: finding, reading and listing them.
 
-The grammar is ``section.field``, ``map.<alias>.field`` and ``plugins.entries.<key>.field``. A map's missing key is made by
-the first property set under it, a missing row never is (PLG-217).
+The grammar is ``section.field``, ``map.<alias>.field`` and ``plugins.entries.<key>.field``. Below a map of values the rest of
+the path is one key, dots and all: ``plugins.entries.<key>.config.a.b`` is the value named ``a.b``. A map's missing key is made
+by the first property set under it, a missing row never is (PLG-217).
 """
 
 from __future__ import annotations
@@ -14,23 +15,38 @@ from typing import Final, cast
 
 from pydantic import BaseModel, SecretStr
 
+from zeroclaw_daemon.config.coercion import (
+    MASK,
+    MASKS,
+    PropertyError,
+    PropertyValueInvalid,
+    coerce,
+    coerce_text,
+)
 from zeroclaw_daemon.config.schema import Config
-from zeroclaw_daemon.config.shape import ROOT, MapOf, Node, RowsOf, TableOf, Value, ValueKind, children, step
-from zeroclaw_host.errors import Kind, ZeroclawError
+from zeroclaw_daemon.config.shape import (
+    ROOT,
+    MapOf,
+    Node,
+    RowsOf,
+    TableOf,
+    Value,
+    as_value,
+    children,
+    step,
+    takes_values,
+)
+from zeroclaw_host.errors import Kind
+from zeroclaw_host.visible import is_plain
 
-MASK: Final = "***MASKED***"
-"""Stands for a secret wherever a value is shown."""
+__all__ = [
+    "MASK", "MASKS", "UNSET", "Property", "PropertyError", "PropertyValueInvalid", "UnknownProperty", "coerce", "coerce_text",
+    "find_value", "get_property", "list_properties", "node_at", "segments_of", "unknown_property",
+]  # fmt: skip
+
 UNSET: Final = "<unset>"
 """Stands for the absence of a value wherever one is shown."""
-_MASKS: Final = frozenset({"", "****", MASK})
 _SUGGESTIONS: Final = 3
-
-
-class PropertyError(ZeroclawError):
-    """A property cannot be read or set as asked. ``details`` holds ``property``."""
-
-    code = "property_invalid"
-    kind = Kind.INVALID
 
 
 class UnknownProperty(PropertyError):
@@ -38,12 +54,6 @@ class UnknownProperty(PropertyError):
 
     code = "unknown_property"
     kind = Kind.NOT_FOUND
-
-
-class PropertyValueInvalid(PropertyError):
-    """The value does not fit the property."""
-
-    code = "property_value_invalid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +78,47 @@ def get_property(config: Config, path: str) -> Property:
 
     :raises UnknownProperty: there is none.
     """
-    for each in list_properties(config):
+    for each in list_properties(config, path):
         if each.path == path:
             return each
-    raise _unknown(path, config)
+    raise unknown_property(path, config)
 
 
 def list_properties(config: Config, prefix: str = "") -> Iterator[Property]:
-    """Every property there is now, in the schema's order; with a prefix, it and what is below it."""
+    """Every property there is now, in the schema's order; with a prefix, it and what is below it.
+
+    A map of values, and rows without secrets, are listed as a whole and then one by one. What no path can name, such as a row
+    whose name holds a dot, is left out: it is there, and can be changed in the file only.
+    """
+    below = f"{prefix.rstrip('.')}."
     for each in _walk(ROOT, config, (), populated=True):
-        if not prefix or each.path == prefix or each.path.startswith(prefix.rstrip(".") + "."):
+        if not prefix or each.path == prefix or each.path.startswith(below):
             yield each
 
 
-def find_value(segments: Sequence[str]) -> Value:
-    """The type of the property at this path, whether or not anything is there now.
+def segments_of(path: str) -> tuple[str, ...]:
+    """The keys and row names that lead to a property."""
+    node: Node | None = ROOT
+    segments: list[str] = []
+    rest = path
+    while node is None or not takes_values(node):
+        segment, dot, rest = rest.partition(".")
+        segments.append(segment)
+        if not dot:
+            return tuple(segments)
+        node = None if node is None else step(node, segment)
+    return (*segments, rest)
 
-    :raises UnknownProperty: the schema has no such property.
+
+def node_at(path: str, config: Config | None = None) -> Node:
+    """What the schema has at this path, whether or not anything is there now.
+
+    :param config: where suggestions come from besides the schema.
+    :raises UnknownProperty: the schema has nothing there.
     :raises PropertyValueInvalid: a name on the way breaks the grammar of names there.
     """
-    path = ".".join(segments)
     node: Node | None = ROOT
-    for segment in segments:
+    for segment in segments_of(path):
         if isinstance(node, MapOf):
             try:
                 node.check_key(segment)
@@ -98,101 +127,33 @@ def find_value(segments: Sequence[str]) -> Value:
                     f"{path}: {segment!r}: {error}", details={"property": path}
                 ) from None
         node = None if node is None else step(node, segment)
-    if not isinstance(node, Value):
-        raise _unknown(path)
+    if node is None:
+        raise unknown_property(path, config)
     return node
 
 
-def coerce(value: Value, given: object, *, path: str) -> object:
-    """What to write for a JSON value or a text; None means: unset.
+def find_value(path: str | Sequence[str], config: Config | None = None) -> Value:
+    """The type of the property at this path, whether or not anything is there now.
 
-    :raises PropertyValueInvalid: the value is of another kind, or its text does not read as this kind.
+    :param config: where suggestions come from besides the schema.
+    :raises UnknownProperty: the schema has no such property.
+    :raises PropertyValueInvalid: a name on the way breaks the grammar of names there.
     """
-    try:
-        return coerce_text(value, given) if isinstance(given, str) else _coerce_json(value, given)
-    except PropertyError as error:
-        raise PropertyValueInvalid(f"{path}: {error.message}", details={"property": path}) from None
-
-
-def coerce_text(value: Value, text: str) -> object:
-    """What a text means for a property of this type.
-
-    :raises PropertyValueInvalid: nothing; the message names neither the property nor a secret.
-    """
-    match value.kind:
-        case ValueKind.SECRET:
-            if text in _MASKS:
-                raise PropertyValueInvalid("a mask or an empty text would overwrite the secret")
-            return text
-        case ValueKind.LIST:
-            return _list_of(value, text)
-        case _ if not text and value.optional:
-            return None
-        case ValueKind.BOOL:
-            if text not in ("true", "false"):
-                raise PropertyValueInvalid("must be true or false")
-            return text == "true"
-        case ValueKind.INTEGER:
-            return _integer(text)
-        case ValueKind.ENUM:
-            if text not in value.choices:
-                raise PropertyValueInvalid(f"must be one of {', '.join(value.choices)}")
-            return text
-        case ValueKind.TEXT:
-            return text
-
-
-def _coerce_json(value: Value, given: object) -> object:
-    match value.kind, given:
-        case _, None:
-            return coerce_text(value, "")
-        case ValueKind.BOOL, bool():
-            return given
-        case ValueKind.INTEGER, int() if not isinstance(given, bool):
-            return given
-        case ValueKind.INTEGER, float() if given.is_integer():
-            return int(given)
-        case ((ValueKind.TEXT | ValueKind.ENUM | ValueKind.SECRET), (bool() | int() | float())):
-            return coerce_text(value, json.dumps(given))
-        case ValueKind.LIST, list():
-            return _checked_list(value, cast("list[object]", given))
-        case _:
-            raise PropertyValueInvalid(f"a value of kind {value.kind} is wanted")
-
-
-def _integer(text: str) -> int:
-    digits = text.strip().removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
-        raise PropertyValueInvalid("must be a whole number")
-    return int(text)
-
-
-def _list_of(value: Value, text: str) -> list[str]:
-    if text.lstrip().startswith("["):
-        try:
-            given: object = json.loads(text)
-        except ValueError:
-            raise PropertyValueInvalid("does not read as a JSON array of texts") from None
-        return _checked_list(value, cast("list[object]", given)) if isinstance(given, list) else []
-    return _checked_list(value, [part.strip() for part in text.split(",")])
-
-
-def _checked_list(value: Value, given: list[object]) -> list[str]:
-    out: list[str] = []
-    for index, element in enumerate(given):
-        if not isinstance(element, str):
-            raise PropertyValueInvalid(f"element {index} is no text")
-        if value.choices and element and element not in value.choices:
-            raise PropertyValueInvalid(f"element {index} must be one of {', '.join(value.choices)}")
-        if element.strip():
-            out.append(element)
-    return out
+    dotted = path if isinstance(path, str) else ".".join(path)
+    found = as_value(node_at(dotted, config))
+    if found is None:
+        raise unknown_property(dotted, config)
+    return found
 
 
 def _walk(node: Node, current: object, path: tuple[str, ...], *, populated: bool) -> Iterator[Property]:
+    whole = as_value(node)
+    if whole is not None:
+        is_set = populated and current is not None and (isinstance(node, Value) or bool(current))
+        yield Property(".".join(path), whole, _shown(current), is_set)
     match node:
         case Value():
-            yield Property(".".join(path), node, _shown(current), populated and current is not None)
+            return
         case TableOf():
             model = cast("BaseModel", current)
             for key in children(node):
@@ -203,29 +164,81 @@ def _walk(node: Node, current: object, path: tuple[str, ...], *, populated: bool
         case MapOf():
             for key, element in cast("Mapping[str, object]", current).items():
                 inner = step(node, key)
-                if inner is not None:
+                if inner is not None and (is_plain(key) if takes_values(node) else _is_segment(key)):
                     yield from _walk(inner, element, (*path, key), populated=populated)
         case RowsOf(model):
             for row in cast("tuple[BaseModel, ...]", current):
                 name = str(getattr(row, "name", ""))
-                yield from _walk(TableOf(model), row, (*path, name), populated=populated)
+                if _is_segment(name):
+                    yield from _walk(TableOf(model), row, (*path, name), populated=populated)
+
+
+def _is_segment(key: str) -> bool:
+    return bool(key) and "." not in key and is_plain(key)
 
 
 def _shown(value: object) -> object:
-    return MASK if isinstance(value, SecretStr) else value
+    """The value as JSON has it; a secret is masked."""
+    match value:
+        case SecretStr():
+            return MASK
+        case BaseModel():
+            return value.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        case Mapping():
+            members = cast("Mapping[str, object]", value).items()
+            return {key: _shown(element) for key, element in members}
+        case tuple():
+            return tuple(_shown(element) for element in cast("tuple[object, ...]", value))
+        case _:
+            return value
 
 
-def _unknown(path: str, config: Config | None = None) -> UnknownProperty:
+def unknown_property(path: str, config: Config | None = None) -> UnknownProperty:
+    """The error of a path that names no property, with the closest that there are."""
     known = [each.path for each in list_properties(config or Config())]
-    inside = [each for each in known if each.startswith(f"{path}.")]
+    inside = [each for each in known if each.startswith(f"{path}.")] or _inside(path)
     if inside:
         return UnknownProperty(
             f"Unknown property {path}: it is a section; in it there is {', '.join(inside[:_SUGGESTIONS])}"
             f"{' and more' if len(inside) > _SUGGESTIONS else ''}",
             details={"property": path, "suggestions": tuple(inside[:_SUGGESTIONS])},
         )
-    close = difflib.get_close_matches(path, known, n=_SUGGESTIONS)
+    close = _mended(path) or difflib.get_close_matches(path, known, n=_SUGGESTIONS)
     hint = f"; the closest are {', '.join(close)}" if close else ""
     return UnknownProperty(
         f"Unknown property {path}{hint}", details={"property": path, "suggestions": tuple(close)}
     )
+
+
+def _inside(path: str) -> list[str]:
+    """What the schema has below a table that need not be there."""
+    node: Node | None = ROOT
+    for segment in segments_of(path):
+        node = None if node is None else step(node, segment)
+    return [f"{path}.{key}" for key in children(node)] if isinstance(node, TableOf) else []
+
+
+def _mended(path: str) -> list[str]:
+    """The path with its first unknown key replaced by the closest ones of that table, where that gives a property."""
+    node: Node = ROOT
+    segments = segments_of(path)
+    for position, segment in enumerate(segments):
+        inner = step(node, segment)
+        if inner is None:
+            close = difflib.get_close_matches(segment, children(node), n=_SUGGESTIONS)
+            candidates = [(*segments[:position], key, *segments[position + 1 :]) for key in close]
+            return [".".join(each) for each in candidates if _names_value(each)]
+        node = inner
+    return []
+
+
+def _names_value(segments: Sequence[str]) -> bool:
+    node: Node | None = ROOT
+    for segment in segments:
+        if isinstance(node, MapOf):
+            try:
+                node.check_key(segment)
+            except ValueError:
+                return False
+        node = None if node is None else step(node, segment)
+    return as_value(node) is not None

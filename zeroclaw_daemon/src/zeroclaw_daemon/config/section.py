@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -30,3 +31,14 @@ class RuleBroken(ValueError):
     def __init__(self, path: tuple[str | int, ...], message: str) -> None:
         super().__init__(message)
         self.path = path
+
+
+def frozen(value: object) -> object:
+    """Lists as tuples, for the schema is immutable and strict."""
+    match value:
+        case dict():
+            return {key: frozen(inner) for key, inner in cast("dict[str, object]", value).items()}
+        case list():
+            return tuple(frozen(inner) for inner in cast("list[object]", value))
+        case _:
+            return value

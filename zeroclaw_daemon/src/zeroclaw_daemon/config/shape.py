@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
@@ -16,6 +16,8 @@ from pydantic import AfterValidator, BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from zeroclaw_daemon.config.schema import Config
+from zeroclaw_daemon.config.section import Reference
+from zeroclaw_host.visible import is_plain
 
 
 class ValueKind(StrEnum):
@@ -23,21 +25,35 @@ class ValueKind(StrEnum):
 
     BOOL = "bool"
     INTEGER = "integer"
+    FLOAT = "float"
     TEXT = "string"
     ENUM = "enum"
+    REFERENCE = "alias-ref"
+    """A text that names a key of another map."""
     LIST = "string-array"
+    OBJECT = "object"
+    """A table of values that can be set as one."""
+    ROWS = "object-array"
+    """Rows without secrets that can be set as one."""
     SECRET = "secret"
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A leaf: one property that can be read and set. ``choices`` are the words of an enum or of a list of them."""
+    """A property that can be read and set. ``choices`` are the words of an enum or of a list of them; ``minimum`` and
+    ``maximum`` are of a number; ``filled`` says that a text or a list must not be empty. ``annotation`` is the type.
+    """
 
     kind: ValueKind
     optional: bool = False
     choices: tuple[str, ...] = ()
     description: str = ""
     default: object = None
+    required: bool = False
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    filled: bool = False
+    annotation: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +71,7 @@ class MapOf:
     key: Any
     element: Any
     description: str = ""
+    annotation: Any = field(default=None, repr=False, compare=False)
 
     def check_key(self, key: str) -> None:
         """:raises ValueError: the key breaks the grammar of this map's keys."""
@@ -66,8 +83,8 @@ class MapOf:
             for validator in arguments[1:]:
                 if isinstance(validator, AfterValidator):
                     cast("Any", validator.func)(key)
-        elif not key:
-            raise ValueError("a key must not be empty")
+        elif not key or not is_plain(key):
+            raise ValueError("a name here is any text without control characters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +93,7 @@ class RowsOf:
 
     model: type[BaseModel]
     description: str = ""
+    annotation: Any = field(default=None, repr=False, compare=False)
 
 
 Node = Value | TableOf | MapOf | RowsOf
@@ -103,6 +121,38 @@ def children(node: Node) -> tuple[str, ...]:
     return tuple(node.model.model_fields) if isinstance(node, TableOf) else ()
 
 
+def takes_values(node: Node) -> bool:
+    """Whether the node is a map of values. Its keys may hold dots: what is left of a path is one key."""
+    return isinstance(node, MapOf) and isinstance(step(node, ""), Value)
+
+
+def as_value(node: Node | None) -> Value | None:
+    """The value at a node: its own, or the whole of a map of values or of rows where no secret is among them."""
+    match node:
+        case Value():
+            return node
+        case MapOf() if takes_values(node) and not holds_secrets(node):
+            return Value(
+                ValueKind.OBJECT, description=node.description, default={}, annotation=node.annotation
+            )
+        case RowsOf() if not holds_secrets(node):
+            return Value(ValueKind.ROWS, description=node.description, default=(), annotation=node.annotation)
+        case _:
+            return None
+
+
+def holds_secrets(node: Node) -> bool:
+    """Whether there is a secret at or below the node."""
+    match node:
+        case Value():
+            return node.kind is ValueKind.SECRET
+        case TableOf():
+            below = [step(node, key) for key in children(node)]
+        case MapOf() | RowsOf():
+            below = [step(node, "")]
+    return any(holds_secrets(inner) for inner in below if inner is not None)
+
+
 def table_at(root: type[BaseModel], path: Sequence[str | int]) -> type[BaseModel] | None:
     """The fixed table at a path of keys and indexes."""
     node: Node | None = TableOf(root)
@@ -111,22 +161,40 @@ def table_at(root: type[BaseModel], path: Sequence[str | int]) -> type[BaseModel
     return node.model if isinstance(node, TableOf) else None
 
 
-def _node(annotation: Any, field: FieldInfo | None) -> Node:
-    description = (field.description or "") if field is not None else ""
+def _node(annotation: Any, info: FieldInfo | None) -> Node:
+    description = (info.description or "") if info is not None else ""
     annotation, optional = _without_none(annotation)
+    metadata = list(info.metadata) if info is not None else []
+    if get_origin(annotation) is Annotated:
+        annotation, *more = get_args(annotation)
+        metadata += more
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        annotation = arguments[0]
-        origin, arguments = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return TableOf(annotation, description)
     if origin is Mapping:
-        return MapOf(arguments[0], arguments[1], description)
+        return MapOf(arguments[0], arguments[1], description, annotation)
     if origin is tuple and isinstance(arguments[0], type) and issubclass(arguments[0], BaseModel):
-        return RowsOf(arguments[0], description)
-    default: object = None if field is None else field.get_default(call_default_factory=False)
+        return RowsOf(arguments[0], description, annotation)
     kind, choices = _kind(annotation, origin, arguments)
-    return Value(kind, optional, choices, description or DESCRIPTION_OF_MAPPED_SECRET, default)
+    if any(isinstance(mark, Reference) for mark in metadata):
+        kind = ValueKind.REFERENCE
+    required = info is not None and info.is_required()
+    return Value(
+        kind,
+        optional,
+        choices,
+        description or DESCRIPTION_OF_MAPPED_SECRET,
+        default=None if info is None or required else info.get_default(call_default_factory=False),
+        required=required,
+        minimum=_bound(metadata, "ge"),
+        maximum=_bound(metadata, "le"),
+        filled=bool(_bound(metadata, "min_length")),
+        annotation=annotation,
+    )
+
+
+def _bound(metadata: Sequence[object], name: str) -> Any:
+    return next((getattr(mark, name) for mark in metadata if hasattr(mark, name)), None)
 
 
 def _kind(annotation: Any, origin: Any, arguments: tuple[Any, ...]) -> tuple[ValueKind, tuple[str, ...]]:
@@ -134,7 +202,13 @@ def _kind(annotation: Any, origin: Any, arguments: tuple[Any, ...]) -> tuple[Val
         return ValueKind.ENUM, arguments
     if origin is tuple:
         return ValueKind.LIST, get_args(arguments[0]) if get_origin(arguments[0]) is Literal else ()
-    kinds = {bool: ValueKind.BOOL, int: ValueKind.INTEGER, str: ValueKind.TEXT, SecretStr: ValueKind.SECRET}
+    kinds = {
+        bool: ValueKind.BOOL,
+        int: ValueKind.INTEGER,
+        float: ValueKind.FLOAT,
+        str: ValueKind.TEXT,
+        SecretStr: ValueKind.SECRET,
+    }
     return kinds[annotation], ()
 
 
