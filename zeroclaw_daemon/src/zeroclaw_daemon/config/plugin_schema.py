@@ -171,6 +171,17 @@ class PluginEntry(Section):
     )
     tls_profiles: tuple[TlsProfile, ...] = Field(default=(), description="TLS profiles of this instance.")
 
+    @model_validator(mode="after")
+    def _profiles_are_distinct(self) -> PluginEntry:
+        seen: set[str] = set()
+        for index, profile in enumerate(self.tls_profiles):
+            if profile.name in seen:
+                raise RuleBroken(
+                    ("tls_profiles", index, "name"), f"another profile is named {profile.name} already"
+                )
+            seen.add(profile.name)
+        return self
+
     @property
     def legacy(self) -> bool:
         """Whether the row has a pre-1.0 key; nothing consults such a row (PLG-171)."""

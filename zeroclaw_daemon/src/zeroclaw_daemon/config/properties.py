@@ -143,12 +143,16 @@ def find_value(path: str | Sequence[str], config: Config | None = None) -> Value
     found = as_value(node_at(dotted, config))
     if found is None:
         raise unknown_property(dotted, config)
+    if found.kept:
+        raise PropertyValueInvalid(
+            f"{dotted}: only the program itself writes it", details={"property": dotted}
+        )
     return found
 
 
 def _walk(node: Node, current: object, path: tuple[str, ...], *, populated: bool) -> Iterator[Property]:
     whole = as_value(node)
-    if whole is not None:
+    if whole is not None and not whole.kept:
         is_set = populated and current is not None and (isinstance(node, Value) or bool(current))
         yield Property(".".join(path), whole, _shown(current), is_set)
     match node:

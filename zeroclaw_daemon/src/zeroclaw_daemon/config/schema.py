@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from zeroclaw_daemon.config import names
 from zeroclaw_daemon.config.plugin_schema import Plugins
-from zeroclaw_daemon.config.section import Reference, RuleBroken, Section
+from zeroclaw_daemon.config.section import Kept, Reference, RuleBroken, Section
 
 SCHEMA_VERSION: Final = 1
 """The version of the file's layout that this program reads and writes (D-39)."""
@@ -194,7 +194,7 @@ class PermissionProfile(Section):
 class Config(Section):
     """The file."""
 
-    schema_version: int = Field(
+    schema_version: Annotated[int, Kept()] = Field(
         default=SCHEMA_VERSION, ge=0, le=SCHEMA_VERSION, description="The version of the file's layout."
     )
     plugins: Plugins = Field(default_factory=Plugins, description="The plugin host.")

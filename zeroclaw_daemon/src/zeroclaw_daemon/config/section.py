@@ -22,6 +22,11 @@ class Reference:
     """The dotted path of that map."""
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Marks a value that only this program writes; it is no property that can be set."""
+
+
 class RuleBroken(ValueError):
     """Values that are each well-formed do not go together.
 
