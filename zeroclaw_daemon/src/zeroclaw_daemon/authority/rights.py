@@ -38,6 +38,8 @@ class RuleKind(StrEnum):
 
     NOBODY = "nobody"
     """There is no such user."""
+    OPERATOR_DISTRUSTED = "operator_distrusted"
+    """``security.trust_daemon_uid`` is off: the daemon's own user is a user like every other, or nobody."""
     AMBIGUOUS = "ambiguous"
     """Two users have the same number or principal id; then neither is anybody."""
     PROFILE_MISSING = "profile_missing"

@@ -219,7 +219,7 @@ class PairedTokens:
     def _save(self, tokens: Sequence[PairedToken]) -> None:
         written = {"version": FILE_VERSION, "tokens": [token.model_dump() for token in tokens]}
         data = strict_json.encode(written) + b"\n"
-        replace_file(self._path, data, self._steps, what=_WHAT, previous=self._bytes() or None)
+        replace_file(self._path, data, self._steps, what=_WHAT)
 
     def _bytes(self) -> bytes:
         try:

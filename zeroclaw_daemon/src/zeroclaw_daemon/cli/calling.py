@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,9 @@ from zeroclaw_daemon.rpc.client import Client, connected
 from zeroclaw_daemon.rpc.errors import RemoteError
 from zeroclaw_daemon.rpc.transport.unix import connect
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
+
+TOKEN_VARIABLE: Final = "ZEROCLAW_AUTH_TOKEN"
+"""Holds the paired token that a command shows to the daemon. An argument would stand in the process list."""
 
 
 class DaemonError(ZeroclawError):
@@ -84,7 +88,8 @@ def _message(error: RemoteError, facts: Mapping[str, object]) -> str:
 
 @asynccontextmanager
 async def daemon(paths: Paths) -> AsyncGenerator[Client]:
-    """A connection to the daemon of this installation, introduced (RPC-228).
+    """A connection to the daemon of this installation, introduced (RPC-228), with the paired token of
+    ``ZEROCLAW_AUTH_TOKEN`` where one is set.
 
     :raises DaemonError: the daemon refused something.
     :raises ZeroclawError: nothing answers there.
@@ -93,7 +98,8 @@ async def daemon(paths: Paths) -> AsyncGenerator[Client]:
     try:
         with unwrapped():
             async with connected(transport) as client:
-                await client.initialize()
+                token = os.environ.get(TOKEN_VARIABLE, "").strip()
+                await client.initialize({"authToken": token} if token else None)
                 yield client
     except RemoteError as error:
         raise as_daemon_error(error) from None

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from zeroclaw_daemon.cli import config, daemon, plugin, prompt, status
+from zeroclaw_daemon.cli import auth, config, daemon, plugin, prompt, status
 from zeroclaw_daemon.cli.environment import Environment
 from zeroclaw_host.errors import ZeroclawError
 
@@ -50,6 +50,7 @@ app.command("status")(status.status)
 app.command("prompt")(prompt.prompt)
 app.add_typer(plugin.app, name="plugin")
 app.add_typer(config.app, name="config")
+app.add_typer(auth.app, name="auth")
 
 
 def _print_version(asked: bool) -> None:

@@ -22,7 +22,7 @@ class Signature:
 
     ``opens`` marks the method that is served before the handshake, because it is the handshake; ``beside`` one that runs
     beside the other calls of its connection. ``writes`` names the members that hold configuration paths which the caller
-    must be allowed to write.
+    must be allowed to write; ``agent`` says that the call uses an agent, which the caller must be allowed to use.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Signature:
     opens: bool = False
     beside: bool = False
     writes: tuple[str, ...] = ()
+    agent: bool = False
 
     @property
     def members(self) -> Mapping[str, bool]:
@@ -52,8 +53,15 @@ _CONFIG_DELETE: Final = Grant("config", "delete")
 _ROWS: Final = (
     Signature("initialize", handshake.InitializeParams, handshake.InitializeResult, opens=True),
     Signature("status", None, status.StatusResult, _SYSTEM_READ),
-    Signature("session/new", session.NewParams, session.NewResult, _SESSIONS_CREATE),
-    Signature("session/prompt", session.PromptParams, session.PromptResult, _SESSIONS_EXECUTE, beside=True),
+    Signature("session/new", session.NewParams, session.NewResult, _SESSIONS_CREATE, agent=True),
+    Signature(
+        "session/prompt",
+        session.PromptParams,
+        session.PromptResult,
+        _SESSIONS_EXECUTE,
+        beside=True,
+        agent=True,
+    ),
     Signature("session/cancel", session.SessionParams, session.CancelResult, _SESSIONS_UPDATE),
     Signature("session/close", session.SessionParams, session.CloseResult, _SESSIONS_UPDATE),
     Signature("session/state", session.SessionParams, session.StateResult, _SESSIONS_READ),
