@@ -29,7 +29,7 @@ from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed
 from zeroclaw_daemon.rpc.transport.memory import MemoryListener
 from zeroclaw_daemon.rpc.transport.unix import UnixListener, connect
 
-PATIENCE = 20
+PATIENCE = 60
 """Seconds after which a test that waits for the daemon has failed. No test waits this long otherwise."""
 
 Frame = dict[str, Any]
@@ -163,14 +163,17 @@ class Daemon:
 
     server: Server
     clock: Clock
-    connect_raw: Callable[[], AbstractAsyncContextManager[Wire]]
+    connect_raw: Callable[..., AbstractAsyncContextManager[Wire]]
     provider: Provider
     path: Path | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     @asynccontextmanager
-    async def connect(self, *, initialize: bool = True, **params: Any) -> AsyncGenerator[Wire]:
-        async with self.connect_raw() as wire:
+    async def connect(
+        self, *, initialize: bool = True, uid: int | None = None, **params: Any
+    ) -> AsyncGenerator[Wire]:
+        """A client; over memory it can be another user's."""
+        async with self.connect_raw(uid) as wire:
             if initialize:
                 await wire.initialize(**params)
             yield wire
@@ -183,6 +186,12 @@ class Daemon:
 
 
 Serving = Callable[..., AbstractAsyncContextManager[Daemon]]
+
+
+@pytest.fixture
+def tmp_path(short_path: Path) -> Path:
+    """One whose path leaves room for a socket's."""
+    return short_path
 
 
 @pytest.fixture
@@ -224,8 +233,10 @@ def serving(tmp_path: Path) -> Serving:
         )
 
         @asynccontextmanager
-        async def connect_raw() -> AsyncGenerator[Wire]:
-            wire = Wire(await connect(path) if socket else memory.connect())
+        async def connect_raw(user: int | None = None) -> AsyncGenerator[Wire]:
+            assert user is None or not socket, "the peers of a socket are who they are"
+            peer = None if user is None else Peer(f"memory:{user}", PeerCredential(os.getpid(), user))
+            wire = Wire(await connect(path) if socket else memory.connect(peer=peer))
             try:
                 yield wire
             finally:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from rosters import InForce, grants, one_user
 
-from zeroclaw_daemon.authority.principal import AuthenticationFailed, Evidence, Forbidden, Grant, Principal
+from zeroclaw_daemon.authority.principal import Evidence
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.rpc.errors import (
@@ -149,37 +151,22 @@ async def test_a_token_decides_alone_and_is_not_repeated(
     assert "hunter2" not in repr(Evidence(None, "hunter2"))
 
 
-class OneGrant:
-    """An authority that grants one thing, and can take it back."""
-
-    def __init__(self, grant: Grant) -> None:
-        self.grant: Grant | None = grant
-        self.known = True
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        return ("peercred",)
-
-    async def authenticate(self, evidence: Evidence) -> Principal:
-        return Principal("user:u", "peercred", admin=False)
-
-    def require(self, principal: Principal, grant: Grant) -> None:
-        if not self.known:
-            raise AuthenticationFailed("nobody any more")
-        if grant != self.grant:
-            raise Forbidden("not granted")
-
-
 @pytest.mark.req("RPC-239")
 async def test_authority_is_judged_at_every_call_and_before_its_parameters(serving: Serving) -> None:
-    authority = OneGrant(Grant("system", "read"))
-    async with serving(authority=authority) as daemon, daemon.connect() as wire:
+    in_force = InForce(one_user(grants("system:read", "sessions:read")))
+    async with (
+        serving(authority=RosterAuthority(in_force, None, os.geteuid())) as daemon,
+        daemon.connect() as wire,
+    ):
         await wire.call("status")
         assert (await wire.fail("session/new", {}))["code"] == FORBIDDEN
-        authority.grant = None
+        in_force.config = one_user(grants("sessions:read"))
         assert (await wire.fail("status"))["code"] == FORBIDDEN
-        authority.known = False
+        assert (await wire.fail("session/state", {}))["code"] == INVALID_PARAMS
+        in_force.config = one_user({})
         assert (await wire.fail("status"))["code"] == AUTHENTICATION_REQUIRED
+        in_force.config = one_user(grants("system:read"))
+        await wire.call("status")
 
 
 @pytest.mark.req("RPC-236")

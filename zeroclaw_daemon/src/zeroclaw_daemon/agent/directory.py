@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from zeroclaw_daemon.agent.providers.base import Provider
@@ -39,6 +39,10 @@ class Agent:
     tools: ToolRegistry = field(default_factory=ToolRegistry)
     max_steps: int = DEFAULT_MAX_STEPS
     workspace: str = "/"
+
+    def with_tools(self, allows: Callable[[str], bool] | None) -> Agent:
+        """The same agent with only the tools whose names are allowed; None allows all."""
+        return self if allows is None else replace(self, tools=self.tools.limited(allows))
 
 
 class AgentDirectory(Protocol):

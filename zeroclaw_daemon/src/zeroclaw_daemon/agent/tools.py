@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import jsonschema_rs
@@ -38,6 +38,17 @@ class ToolRegistry:
             if tool.name in self._tools:
                 raise ValueError(f"two tools are named {tool.name}")
             self._tools[tool.name] = tool
+
+    def limited(self, allows: Callable[[str], bool]) -> ToolRegistry:
+        """Only those whose names are allowed: the model hears of no other, and a call of another is a call of nothing. The
+        same registry where all are allowed; it keeps compiled schemas.
+        """
+        allowed = [tool for name, tool in self._tools.items() if allows(name)]
+        if len(allowed) == len(self._tools):
+            return self
+        limited = ToolRegistry(allowed)
+        limited._validators = self._validators
+        return limited
 
     @property
     def names(self) -> tuple[str, ...]:

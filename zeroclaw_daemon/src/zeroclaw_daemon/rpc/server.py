@@ -13,6 +13,7 @@ from zeroclaw_daemon.agent.directory import AgentDirectory
 from zeroclaw_daemon.authority.principal import Authority
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.records import record
+from zeroclaw_daemon.rpc.access import SessionAccess
 from zeroclaw_daemon.rpc.caller import Caller
 from zeroclaw_daemon.rpc.connection import Connection
 from zeroclaw_daemon.rpc.dispatch import CallerHandler, Dispatcher
@@ -64,14 +65,15 @@ class Server:
         self.sessions = LiveSessions()
         self._turns = TurnRunner(self.sessions, agents, clock=self._clock)
         handshake = Handshake(authority, version)
+        access = SessionAccess(self.sessions, authority)
         status = Status(
             version=version,
             endpoint=listener.endpoint,
             connections=lambda: self.open_connections,
-            sessions=self.sessions,
+            sessions=access,
             facts=facts,
         )
-        sessions = SessionMethods(self.sessions, self._turns, agents, clock=self._clock)
+        sessions = SessionMethods(self.sessions, self._turns, agents, access, clock=self._clock)
         self._dispatcher = Dispatcher(
             {**handshake.handlers(), **status.handlers(), **sessions.handlers()}, authority
         )

@@ -68,6 +68,10 @@ class LiveSessions:
         """Their ids, oldest first."""
         return list(self._sessions)
 
+    def all(self) -> tuple[LiveSession, ...]:
+        """The sessions, oldest first."""
+        return tuple(self._sessions.values())
+
     def find(self, session_id: str) -> LiveSession | None:
         """The live session of this id, or None."""
         return self._sessions.get(session_id)
@@ -101,12 +105,15 @@ class LiveSessions:
             del self._sessions[session.id]
 
     def evict_siblings(self, of: LiveSession) -> list[str]:
-        """Drop the idle sessions of the same client and mode; their ids (RPC-063)."""
+        """Drop the idle sessions of the same client, owner and mode; their ids (RPC-063). A client says itself who it is, so
+        the owner has to be the same as well.
+        """
         siblings = [
             session
             for session in self._sessions.values()
             if session is not of
             and session.client_id == of.client_id
+            and session.owner == of.owner
             and session.mode is of.mode
             and not session.busy
         ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zeroclaw_daemon.agent.directory import AgentDirectory
+from zeroclaw_daemon.authority.principal import Forbidden
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.sessions.errors import SessionMismatch
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
@@ -16,7 +17,10 @@ from zeroclaw_host.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a client asks for. ``session_id`` None makes a new one; ``workspace`` None is the agent's own."""
+    """What a client asks for. ``session_id`` None makes a new one; ``workspace`` None is the agent's own.
+
+    ``owner`` None is whoever may use every session. An owner is held to its own sessions and to its agents' workspaces.
+    """
 
     agent_alias: str
     client_id: str
@@ -41,24 +45,33 @@ class SessionOpener:
         the other mode is replaced once its turns are over. The client's idle siblings go, unless it keeps them.
 
         :raises AgentNotFound: there is no such agent.
+        :raises Forbidden: the live session of this id is not the owner's, or the directory is outside the agent's workspace.
         :raises SessionMismatch: the live session of this id has another agent.
         :raises SessionLimit: as many sessions are live as may be; none was evicted.
         :raises SessionBusy: the session to replace did not become idle in time.
         """
         agent = await self._agents.agent(opening.agent_alias)
-        live = self._sessions.find(opening.session_id) if opening.session_id is not None else None
-        if live is not None and live.mode is opening.mode:
-            session = self._rebind(live, opening)
-        else:
-            session = self._fresh(opening, agent.workspace)
-            if live is None:
-                self._sessions.add(session)
-            else:
-                async with live.permit.held():
-                    self._sessions.add(session)
+        session = await self._opened(opening, agent.workspace)
         if not opening.keep_siblings:
             self._sessions.evict_siblings(session)
         return session
+
+    async def _opened(self, opening: Opening, workspace: str) -> LiveSession:
+        while True:
+            live = self._sessions.find(opening.session_id) if opening.session_id is not None else None
+            if live is not None and opening.owner is not None and live.owner != opening.owner:
+                raise Forbidden("there is no such session of yours")
+            if live is not None and live.mode is opening.mode:
+                return self._rebind(live, opening)
+            session = self._fresh(opening, workspace)
+            if live is None:
+                self._sessions.add(session)
+                return session
+            async with live.permit.held():
+                # While it waited, somebody else may have put another session in its place, and is not to lose it.
+                if self._sessions.is_live(live):
+                    self._sessions.add(session)
+                    return session
 
     def _rebind(self, live: LiveSession, opening: Opening) -> LiveSession:
         if live.agent_alias != opening.agent_alias:
@@ -73,7 +86,7 @@ class SessionOpener:
             id=opening.session_id if opening.session_id is not None else str(uuid.uuid4()),
             agent_alias=opening.agent_alias,
             mode=opening.mode,
-            workspace=_directory(opening.workspace) if opening.workspace is not None else workspace,
+            workspace=_directory(opening, workspace),
             permit=TurnPermit(self._clock),
             client_id=opening.client_id,
             owner=opening.owner,
@@ -81,7 +94,13 @@ class SessionOpener:
         )
 
 
-def _directory(path: str) -> str:
+def _directory(opening: Opening, workspace: str) -> str:
+    """The directory the session works in."""
+    path = opening.workspace
+    if path is None:
+        return workspace
+    if opening.owner is not None and not Path(path).resolve().is_relative_to(Path(workspace).resolve()):
+        raise Forbidden("the directory is outside the workspace of the agent", details={"member": "cwd"})
     if not Path(path).is_absolute() or not Path(path).is_dir():
         raise UsageError(
             "the working directory of a session must be an absolute path of a directory that exists"

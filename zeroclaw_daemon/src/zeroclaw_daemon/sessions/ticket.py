@@ -49,9 +49,13 @@ Sink = Callable[[SessionEvent], Awaitable[None]]
 
 
 class Ticket:
-    """One prompt on its way: queued, running or over."""
+    """One prompt on its way: queued, running or over.
 
-    def __init__(self) -> None:
+    :param allows_tool: which of the agent's tools its turn has, by name; None is all of them.
+    """
+
+    def __init__(self, allows_tool: Callable[[str], bool] | None = None) -> None:
+        self.allows_tool = allows_tool
         self.turn_id = str(uuid.uuid4())
         self.began = datetime.now(UTC)
         self.cause: Cause | None = None

@@ -7,7 +7,7 @@ announced as over once, in one shape for every outcome, after its last event and
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -62,11 +62,15 @@ class TurnRunner:
             yield
             self._tasks.cancel_scope.cancel()
 
-    def start(self, session_id: str, prompt: str, sink: Sink) -> Ticket:
+    def start(
+        self, session_id: str, prompt: str, sink: Sink, *, allows_tool: Callable[[str], bool] | None = None
+    ) -> Ticket:
         """Queue a prompt; its end, a failed one too, goes to the sink and then to :meth:`Ticket.ended`. From now on the
         session is busy and the prompt can be cancelled.
+
+        :param allows_tool: which of the agent's tools this turn has, by name; all of them, when left out.
         """
-        ticket = Ticket()
+        ticket = Ticket(allows_tool)
         session = self._sessions.find(session_id)
         if session is not None:
             session.prompts.append(ticket)
@@ -165,7 +169,7 @@ class TurnRunner:
         async def steps() -> None:
             await self._journal.begin(session, work.ticket.turn_id, prompt)
             agent = await self._agents.agent(session.agent_alias)
-            work.answer = await work.turn.run(agent)
+            work.answer = await work.turn.run(agent.with_tools(work.ticket.allows_tool))
 
         with work.ticket.working:
             work.failure = await self._failure_of(session, steps())

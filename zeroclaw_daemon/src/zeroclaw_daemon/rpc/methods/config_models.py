@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from zeroclaw_daemon.rpc.models import Params, SnakeParams, SnakeResult
+from zeroclaw_daemon.rpc.models import SnakeParams, SnakeResult
 from zeroclaw_daemon.strict_json import JsonValue
 
 MAX_ENTRIES: Final = 256
@@ -128,7 +128,9 @@ class ValidateResult(SnakeResult):
 
 
 class ReloadResult(SnakeResult):
-    """The activation plan was computed again."""
+    """The activation plan was made again; members beyond this one come from whoever made it."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     reloading: bool = True
 
@@ -184,7 +186,3 @@ class MapKeyRenameResult(SnakeResult):
     old: Annotated[str, Field(alias="from")]
     new: Annotated[str, Field(alias="to")]
     renamed: bool = True
-
-
-NOTHING: Final[type[Params] | None] = None
-"""For methods without parameters, which ignore any."""

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from zeroclaw_daemon.agent.directory import AgentDirectory
 from zeroclaw_daemon.agent.events import MessageChunk, ThoughtChunk, ToolCalled, ToolReturned
 from zeroclaw_daemon.clock import Clock
+from zeroclaw_daemon.rpc.access import SessionAccess
 from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.models import Params, Result
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
@@ -105,9 +106,16 @@ class SessionMethods:
     """The methods ``session/*``."""
 
     def __init__(
-        self, sessions: LiveSessions, turns: TurnRunner, agents: AgentDirectory, *, clock: Clock | None = None
+        self,
+        sessions: LiveSessions,
+        turns: TurnRunner,
+        agents: AgentDirectory,
+        access: SessionAccess,
+        *,
+        clock: Clock | None = None,
     ) -> None:
         self._sessions = sessions
+        self._access = access
         self._turns = turns
         self._opener = SessionOpener(sessions, agents, clock=clock)
 
@@ -123,6 +131,7 @@ class SessionMethods:
 
     async def new(self, caller: Caller, params: NewParams) -> NewResult:
         """Open a session, or the live one of that id again."""
+        self._access.require_agent(caller, params.agent_alias)
         session = await self._opener.open(
             Opening(
                 agent_alias=params.agent_alias,
@@ -131,7 +140,7 @@ class SessionMethods:
                 session_id=params.session_id,
                 workspace=params.cwd,
                 surface=params.interaction_surface,
-                owner=_owner(caller),
+                owner=self._access.owner(caller),
                 keep_siblings=params.keep_siblings or False,
             )
         )
@@ -144,7 +153,13 @@ class SessionMethods:
 
     async def prompt(self, caller: Caller, params: PromptParams) -> PromptResult:
         """Take a turn; its events go to the caller alone, its end too, and then it is answered (RPC-121, RPC-130)."""
-        ticket = self._turns.start(params.session_id, params.prompt, _updates(caller, params))
+        self._access.require_turn(caller, params.session_id)
+        ticket = self._turns.start(
+            params.session_id,
+            params.prompt,
+            _updates(caller, params),
+            allows_tool=self._access.tools(caller),
+        )
         with caller.link.at_hang_up(lambda: ticket.cancel(Cause.CONNECTION_CLOSED)):
             ended = await ticket.ended()
         return PromptResult(
@@ -155,16 +170,19 @@ class SessionMethods:
 
     async def cancel(self, caller: Caller, params: SessionParams) -> CancelResult:
         """Tell the running turn to stop, and do not wait for it (RPC-242)."""
+        self._access.require(caller, params.session_id)
         self._turns.cancel(params.session_id)
         return CancelResult(session_id=params.session_id, cancelled=True)
 
     async def close(self, caller: Caller, params: SessionParams) -> CloseResult:
         """End the session's life in memory."""
+        self._access.require(caller, params.session_id)
         await self._turns.close(params.session_id)
         return CloseResult(session_id=params.session_id, closed=True)
 
     async def state(self, caller: Caller, params: SessionParams) -> StateResult:
         """Whether a turn runs or waits, and which one runs (RPC-065)."""
+        self._access.require(caller, params.session_id)
         session = self._sessions.get(params.session_id)
         return _state(session)
 
@@ -177,12 +195,6 @@ def _state(session: LiveSession) -> StateResult:
         turn_id=first.turn_id if first is not None else None,
         turn_started_at=first.began.isoformat() if first is not None else None,
     )
-
-
-def _owner(caller: Caller) -> str | None:
-    """Whom a session of this caller belongs to; an administrator's belongs to nobody."""
-    principal = caller.principal
-    return principal.id if principal is not None and not principal.admin else None
 
 
 def _updates(caller: Caller, params: PromptParams) -> Sink:

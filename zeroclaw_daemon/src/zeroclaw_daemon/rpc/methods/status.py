@@ -18,11 +18,11 @@ Facts = Callable[[], Mapping[str, JsonValue]]
 """Further members of ``status``, by their names on the wire: whatever the rest of the daemon wants to tell."""
 
 
-class SessionIds(Protocol):
-    """Where the live sessions are counted."""
+class VisibleSessions(Protocol):
+    """Who knows which sessions a caller may know of."""
 
-    def ids(self) -> list[str]:
-        """The ids of the live sessions, oldest first."""
+    def visible(self, caller: Caller) -> list[str]:
+        """The ids of live sessions, oldest first."""
         ...
 
 
@@ -49,7 +49,7 @@ class Status:
         version: str,
         endpoint: str,
         connections: Callable[[], int],
-        sessions: SessionIds,
+        sessions: VisibleSessions,
         facts: Facts,
     ) -> None:
         self._version = version
@@ -63,8 +63,8 @@ class Status:
         return {"status": self.status}
 
     async def status(self, caller: Caller, params: None) -> StatusResult:
-        """Versions, process, sessions, and what else the daemon tells of itself (RPC-066)."""
-        ids = self._sessions.ids()
+        """Versions, process, the caller's sessions, and what else the daemon tells of itself (RPC-066)."""
+        ids = self._sessions.visible(caller)
         known = {
             "serverVersion": self._version,
             "protocolVersion": PROTOCOL_VERSION,
