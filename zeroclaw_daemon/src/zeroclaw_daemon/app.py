@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from importlib.metadata import version
@@ -19,19 +19,23 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
+from zeroclaw_daemon.activation.current import Activation
+from zeroclaw_daemon.activation.standing import standings
 from zeroclaw_daemon.agents import ConfiguredAgents, settings_of
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.authority.tokens import PairedTokens
 from zeroclaw_daemon.cli.remedies import Place, advise
-from zeroclaw_daemon.config.entries import EntryResolver
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_daemon.config.resolver import EntryResolver
 from zeroclaw_daemon.config.saving import DIRECTORY_MODE, make_private, storage_error
 from zeroclaw_daemon.config.source import ConfigSource
+from zeroclaw_daemon.config.strays import strays
 from zeroclaw_daemon.daemon_log import DaemonLogHandler, LogFile, guest_log
 from zeroclaw_daemon.leaves import unwrapped
 from zeroclaw_daemon.plugin_improvement import PluginImprovement
 from zeroclaw_daemon.plugin_tools import PluginTools
+from zeroclaw_daemon.plugins import plugins_dir, signature_policy
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.limits import ServerLimits
 from zeroclaw_daemon.rpc.server import Server
@@ -39,6 +43,7 @@ from zeroclaw_daemon.rpc.transport.unix import UnixListener
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.terminal import Terminal, TerminalHandler
 from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.installation.discovery import Discovery, discover
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.sealing import KeyFile
 
@@ -69,6 +74,7 @@ class Daemon:
         self._paths = paths
         self._env = env
         self._undo = ExitStack()
+        self._load_again: Callable[[], object] = lambda: None
 
     def __enter__(self) -> Daemon:
         with ExitStack() as undo:
@@ -87,7 +93,13 @@ class Daemon:
             key_file = KeyFile(Path(self._paths.key_file))
             services = InstanceServices(config=EntryResolver(self._config.current, key_file), log=guests)
             self._improvement = PluginImprovement(lambda: self._tools.host)
-            self._tools = PluginTools(self._paths, services, on_load=self._improvement.look)
+            self._activation = Activation(self._discover)
+            self._tools = PluginTools(
+                self._paths,
+                services,
+                on_load=self._improvement.look,
+                channels=self._activation.channels,
+            )
             undo.callback(self._tools.close)
             self._undo = undo.pop_all()
         return self
@@ -109,7 +121,9 @@ class Daemon:
         )
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # D-36
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            await anyio.to_thread.run_sync(self._activation.start, snapshot)
             async with anyio.create_task_group() as tasks:
+                self._load_again = lambda: tasks.start_soon(self._load_tools)
                 await tasks.start(server.serve)
                 tasks.start_soon(self._load_tools)
                 tasks.start_soon(self._improve_plugins)
@@ -121,6 +135,32 @@ class Daemon:
                 finally:  # their threads end only when they are told to
                     self._tools.stop()
                     self._improvement.stop()
+
+    async def reload(self) -> dict[str, JsonValue]:
+        """Make the activation plan anew from the file as it is, and load tools again (D-36). Calls that run go on.
+
+        :returns: the result of ``config/reload``: what is different, and what is wrong with the file's ``[plugins]``.
+        :raises ZeroclawError: the file cannot be used, or the plugins directory not be listed; the plan stays as it is.
+        """
+        answer = await anyio.to_thread.run_sync(self._reload)
+        self._load_again()
+        return answer
+
+    def _reload(self) -> dict[str, JsonValue]:
+        snapshot = self._config.current()
+        if self._config.error is not None:
+            raise self._config.error
+        changes = self._activation.reload(snapshot)
+        self._tools.refresh()
+        return {
+            "reloading": True,
+            "revision": snapshot.revision,
+            "changes": list(changes),
+            "problems": [str(problem) for problem in snapshot.problems],
+        }
+
+    def _discover(self, snapshot: Snapshot) -> Discovery:
+        return discover(plugins_dir(snapshot, self._paths), signature_policy(snapshot))
 
     async def _load_tools(self) -> None:
         """Load what is installed ahead of the first prompt, which then need not wait for it."""
@@ -138,6 +178,10 @@ class Daemon:
             problems.append(f"{self._config.error.message}; the last good configuration is in force")
         if self._paired.error is not None:
             problems.append(self._paired.error.message)
+        in_force = self._activation.in_force
+        found = standings(in_force, self._tools.toolset(snapshot), snapshot.config)
+        problems.extend(stray.message for stray in strays(snapshot.config, in_force.manifests))
+        problems.extend(standing.problem for standing in found if standing.problem is not None)
         return {
             "configDir": self._paths.config_dir,
             "configFile": self._paths.config_file,
@@ -146,6 +190,9 @@ class Daemon:
             "agents": sorted(settings_of(snapshot)),
             "pluginsEnabled": snapshot.config.plugins.enabled,
             "tools": list(self._tools.names(snapshot)),
+            "plugins": [standing.facts() for standing in found],
+            "planRevision": in_force.revision,
+            "reloadPending": self._activation.waits(snapshot.config),
             "problems": problems,
         }
 
@@ -204,6 +251,10 @@ def _report_snapshot(snapshot: Snapshot) -> None:
     )  # fmt: skip
     for notice in snapshot.notices:
         record(logger, logging.WARNING, notice, action="config_notice", category="config")
+    for stray in strays(snapshot.config):
+        record(
+            logger, logging.WARNING, stray.message, action="row_not_read", category="config", row=stray.name
+        )
     for problem in snapshot.problems:
         record(
             logger, logging.ERROR, f"{problem}; the whole [plugins] section is not in force, and plugins are off",

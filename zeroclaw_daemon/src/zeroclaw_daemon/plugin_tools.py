@@ -11,19 +11,21 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
+from zeroclaw_daemon.activation.plan import ActivationPlan, Placement, Unmet
+from zeroclaw_daemon.activation.standing import ToolSet
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.plugin_schema import PluginCompile
 from zeroclaw_daemon.plugins import open_host, plugins_dir, signature_policy
 from zeroclaw_daemon.records import record
 from zeroclaw_host.errors import PluginUnavailable, StorageError, ZeroclawError
-from zeroclaw_host.package.manifest import Capability
+from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.signature import SignaturePolicy
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.worlds.kinds import Tool
@@ -63,6 +65,7 @@ class _Built:
     )
     failed_under: str | None = None
     """The revision of the configuration under which a package did not load."""
+    toolset: ToolSet = field(default_factory=ToolSet)
     told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """What was left out and why, so that it is said once."""
 
@@ -91,18 +94,26 @@ class PluginTools:
 
     :param services: what the host lends to instances.
     :param on_load: called whenever tools were loaded, by whoever asked for them; must return at once.
+    :param channels: the channels of the activation plan in force, whose slots are not the tools'.
 
     Thread-safe. Never to be called on the event loop: loading compiles and runs guest code.
     """
 
     def __init__(
-        self, paths: Paths, services: InstanceServices, *, on_load: Callable[[], None] = lambda: None
+        self,
+        paths: Paths,
+        services: InstanceServices,
+        *,
+        on_load: Callable[[], None] = lambda: None,
+        channels: Callable[[], tuple[Placement, ...]] = tuple,
     ) -> None:
         self._paths = paths
         self._services = services
         self._on_load = on_load
+        self._channels = channels
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        self._refresh = threading.Event()
         self._lender: _Lender | None = None
         self._former: list[_Lender] = []
         self._built: _Built | None = None
@@ -126,7 +137,8 @@ class PluginTools:
             self._retire()
             stamp = _stamp(settings.directory)
             built = self._built
-            if built is None or not built.holds(settings, stamp, snapshot.revision):
+            if built is None or self._refresh.is_set() or not built.holds(settings, stamp, snapshot.revision):
+                self._refresh.clear()
                 built = self._build(snapshot, settings, stamp)
                 self._built = built
                 self._on_load()
@@ -138,6 +150,15 @@ class PluginTools:
         if built is None or not wanted(snapshot):
             return ()
         return tuple(dict.fromkeys(tool.name for tool in built.tools))
+
+    def toolset(self, snapshot: Snapshot) -> ToolSet | None:
+        """What became of each package when tools were loaded last; None before that, and while nobody wants any."""
+        built = self._built
+        return built.toolset if built is not None and wanted(snapshot) else None
+
+    def refresh(self) -> None:
+        """Let the next who wants tools build the set again, and try once more what did not load (D-36)."""
+        self._refresh.set()
 
     @property
     def host(self) -> PluginHost | None:
@@ -198,25 +219,42 @@ class PluginTools:
             if isinstance(rejected.error, StorageError):
                 # It could not be read, for a reason that may have passed at the next turn, as a lack of descriptors does.
                 built.stamp = _UNSETTLED
-        tools = [package for package in found.packages if Capability.TOOL in package.manifest.capabilities]
-        for package in tools[settings.ceiling :]:
-            record(
-                logger, logging.WARNING, f"{package.name} is not active: plugins.max_active_instances is reached",
-                action="plugin_not_active", category="plugin", plugin=package.name, limit=settings.ceiling,
-            )  # fmt: skip
-        for package in tools[: settings.ceiling]:
+        manifests = {package.name: package.manifest for package in found.packages}
+        plan = ActivationPlan.of(snapshot.config, manifests, channels=self._channels())
+        failed: dict[str, str] = {}
+        for package in self._admitted(found.packages, plan, settings.ceiling):
             if self._stopping.is_set():
                 break
             key = (package.name, package.manifest_bytes, package.component_sha256)
-            tool = (old.loaded.get(key) if old is not None else None) or self._load(self._lender, package)
+            tool = (old.loaded.get(key) if old is not None else None) or self._load(
+                self._lender, package, failed
+            )
             if tool is not None:
                 built.loaded[key] = tool
             else:
                 built.failed_under = snapshot.revision
         built.tools = tuple(built.loaded.values())
+        built.toolset = ToolSet(
+            plan, manifests, found.rejected, frozenset(name for name, _, _ in built.loaded), failed
+        )
         return built
 
-    def _load(self, lender: _Lender, package: InstalledPackage) -> Tool | None:
+    @staticmethod
+    def _admitted(
+        packages: Sequence[InstalledPackage], plan: ActivationPlan, ceiling: int
+    ) -> Iterator[InstalledPackage]:
+        """The packages whose tools the plan has; one without a slot is logged."""
+        for package in packages:
+            placement = plan.of_instance(InstanceIdentity.default_tool(package.name))
+            if placement is not None and placement.unmet is Unmet.NO_SLOT:
+                record(
+                    logger, logging.WARNING, f"{package.name} is not active: {placement.reason}",
+                    action="plugin_not_active", category="plugin", plugin=package.name, limit=ceiling,
+                )  # fmt: skip
+            elif placement is not None and placement.admitted:
+                yield package
+
+    def _load(self, lender: _Lender, package: InstalledPackage, failed: dict[str, str]) -> Tool | None:
         for notice in package.notices:
             record(
                 logger, logging.WARNING, notice.message,
@@ -227,6 +265,7 @@ class PluginTools:
         except ZeroclawError as error:
             if self._stopping.is_set():
                 return None
+            failed[package.name] = error.message
             _report(f"{package.name} does not load", error, package.name)
             return None
         lender.lent.add(tool)

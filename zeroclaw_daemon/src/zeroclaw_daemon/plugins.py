@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zeroclaw_daemon.config.entries import EntryResolver
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_daemon.config.resolver import EntryResolver
 from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
+from zeroclaw_host.services.sealing import KeyFile
 
 if TYPE_CHECKING:
     from zeroclaw_host.host import PluginHost
@@ -64,7 +65,10 @@ def open_host(
         compile_limits=compiling.as_limits(),
         share_core_modules=compiling.share_core_modules,
         cache_bytes=compiling.cache_max_bytes,
-        services=services or InstanceServices(config=EntryResolver(lambda: snapshot), log=_Unheard()),
+        services=services
+        or InstanceServices(
+            config=EntryResolver(lambda: snapshot, KeyFile(Path(paths.key_file))), log=_Unheard()
+        ),
         rows=rows,
         journal=PackageLog(Path(paths.package_log)),
     )

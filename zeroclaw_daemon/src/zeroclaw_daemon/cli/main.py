@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from zeroclaw_daemon.cli import auth, config, daemon, plugin, prompt, status
+from zeroclaw_daemon.cli import auth, config, daemon, plugin, prompt, reload, status
 from zeroclaw_daemon.cli.environment import Environment
 from zeroclaw_host.errors import ZeroclawError
 
@@ -47,6 +47,7 @@ app = typer.Typer(
 )
 app.command("daemon")(daemon.daemon)
 app.command("status")(status.status)
+app.command("reload")(reload.reload)
 app.command("prompt")(prompt.prompt)
 app.add_typer(plugin.app, name="plugin")
 app.add_typer(config.app, name="config")

@@ -18,6 +18,10 @@ from zeroclaw_host.services.config import ResolvedConfig, resolve_config
 from zeroclaw_host.services.sealing import InstallKey, KeyFile, KeyUnavailable, SealBroken, is_sealed
 
 
+_NO_KEY: Final = InstallKey(bytes(32))
+"""Reads what is not sealed, and refuses what is no secret either."""
+
+
 class ConfigUnreadable(ConfigInvalid):
     """A sealed value of an instance's row cannot be read. ``details`` holds ``property`` and the fault's code as ``fault``."""
 
@@ -155,9 +159,7 @@ class _Row:
         :raises ConfigUnreadable: it cannot be unsealed.
         """
         text = self._entry.config[name].get_secret_value()
-        if not is_sealed(text):
-            return text
-        key = self.key
+        key = self.key if is_sealed(text) else _NO_KEY
         assert key is not None, "a sealed value needs a key"
         try:
             return key.unseal(text)

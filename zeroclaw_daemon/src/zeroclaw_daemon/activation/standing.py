@@ -1,0 +1,140 @@
+"""What ``status`` tells of each plugin: what runs, what is to run, and why the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from zeroclaw_daemon.activation.current import InForce
+from zeroclaw_daemon.activation.plan import ActivationPlan, Placement, Unmet
+from zeroclaw_daemon.config.schema import Config
+from zeroclaw_daemon.strict_json import JsonValue
+from zeroclaw_host.installation.discovery import Rejected
+from zeroclaw_host.package.manifest import Capability, Manifest
+
+MEMORY_PREFIX: Final = "plugin:"
+"""How ``memory.backend`` names a package."""
+
+
+class State(StrEnum):
+    """How it is with a plugin."""
+
+    LOADED = "loaded"
+    """It is loaded and can be called."""
+    ADMITTED = "admitted"
+    """The plan has it, and it is not loaded yet."""
+    INACTIVE = "inactive"
+    """The plan does not have it."""
+    FAILED = "failed"
+    """The plan has it, and it does not load."""
+    REFUSED = "refused"
+    """Its package lies in the plugins directory, and admission refuses it."""
+    MISSING = "missing"
+    """The configuration names a package that is not installed."""
+
+
+_FAULTS: Final = frozenset({State.FAILED, State.REFUSED, State.MISSING})
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How it is with one instance; with a package, where no instance of it can be."""
+
+    package: str
+    state: State
+    reason: str = ""
+    version: str | None = None
+    capability: str | None = None
+    binding: str | None = None
+    key: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """The sentence of an operator's problem, if it is one."""
+        if self.state not in _FAULTS:
+            return None
+        instance = f" ({self.capability} {self.binding})" if self.capability is not None else ""
+        return f"plugin {self.package}{instance} is {self.state}: {self.reason}"
+
+    def facts(self) -> dict[str, JsonValue]:
+        """The members of ``status``."""
+        return {
+            "package": self.package,
+            "version": self.version,
+            "capability": self.capability,
+            "binding": self.binding,
+            "key": self.key,
+            "state": self.state.value,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """The tools that were loaded last: what they were planned from, and what became of each package."""
+
+    plan: ActivationPlan = field(default_factory=ActivationPlan)
+    manifests: Mapping[str, Manifest] = field(default_factory=dict[str, Manifest])
+    rejected: tuple[Rejected, ...] = ()
+    loaded: frozenset[str] = frozenset()
+    """Packages whose tools can be called."""
+    failed: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Packages whose tools do not load, and why."""
+
+
+def standings(in_force: InForce, tools: ToolSet | None, config: Config) -> tuple[Standing, ...]:
+    """Everything there is to tell, in the plan's order, then what was refused.
+
+    Channels are told as the plan in force has them; tools and skills as the newest tool set has them, once there is one.
+    """
+    manifests = {**(in_force.manifests or {}), **(tools.manifests if tools is not None else {})}
+    others = tools.plan if tools is not None else in_force.plan
+    found = [
+        *(_of(each, manifests, tools) for each in in_force.plan.channels),
+        *(_of(each, manifests, tools) for each in others.placements if not each.is_channel),
+        *_memory(config, in_force, manifests),
+    ]
+    rejected = tools.rejected if tools is not None else in_force.rejected
+    found.extend(
+        Standing(each.name or each.directory.name, State.REFUSED, each.error.message) for each in rejected
+    )
+    return tuple(found)
+
+
+def _of(placement: Placement, manifests: Mapping[str, Manifest], tools: ToolSet | None) -> Standing:
+    identity = placement.identity
+    manifest = manifests.get(identity.package)
+    state, reason = _state(placement, tools)
+    return Standing(
+        identity.package,
+        state,
+        reason,
+        manifest.version if manifest is not None else None,
+        identity.capability.value,
+        identity.binding,
+        identity.key,
+    )
+
+
+def _state(placement: Placement, tools: ToolSet | None) -> tuple[State, str]:
+    package = placement.identity.package
+    if placement.unmet is Unmet.NOT_INSTALLED:
+        return State.MISSING, placement.reason
+    if not placement.admitted:
+        return State.INACTIVE, placement.reason
+    if placement.identity.capability is not Capability.TOOL or tools is None:
+        return State.ADMITTED, ""
+    if package in tools.failed:
+        return State.FAILED, tools.failed[package]
+    return (State.LOADED if package in tools.loaded else State.ADMITTED), ""
+
+
+def _memory(config: Config, in_force: InForce, manifests: Mapping[str, Manifest]) -> Iterator[Standing]:
+    """A memory that the configuration chooses and nobody installed."""
+    package = config.memory.backend.removeprefix(MEMORY_PREFIX)
+    if package != config.memory.backend and in_force.manifests is not None and package not in manifests:
+        yield Standing(
+            package, State.MISSING, f"memory.backend names it, and no package {package} is installed"
+        )
