@@ -69,6 +69,7 @@ class ConfigCandidateInvalid(ZeroclawError):
             for problem in problems
         ]
         super().__init__("; ".join(texts), details={"problems": texts})
+        self.problems = tuple(problems)
 
 
 def problems_of(

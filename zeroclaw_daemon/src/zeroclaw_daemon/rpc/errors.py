@@ -36,6 +36,10 @@ CODES: Final[Mapping[str, int]] = {
     "conflicting_spelling": INVALID_PARAMS,
     "agent_not_found": INVALID_PARAMS,
     "session_mismatch": INVALID_PARAMS,
+    "map_key_exists": INVALID_PARAMS,
+    # The file on disk is at fault there, and not what the caller sent.
+    "config_invalid": INTERNAL,
+    "config_syntax_invalid": INTERNAL,
     "session_not_found": SESSION_NOT_FOUND,
     "no_active_turn": SESSION_NOT_FOUND,
     "session_limit": SESSION_LIMIT,
