@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +18,7 @@ import pytest
 
 from zeroclaw_daemon.cli import main
 from zeroclaw_host.contract import ungated_wit
+from zeroclaw_host.services.sealing import KeyFile
 
 PROGRAM = str(Path(sys.executable).with_name("zeroclaw"))
 START_SECONDS = 60.0
@@ -36,6 +35,10 @@ class Home:
     @property
     def config_file(self) -> Path:
         return self.path / ".zeroclaw" / "config.toml"
+
+    @property
+    def key_file(self) -> KeyFile:
+        return KeyFile(self.path / ".zeroclaw" / ".secret_key")
 
     @property
     def plugins(self) -> Path:
@@ -64,13 +67,9 @@ class Home:
 
 
 @pytest.fixture
-def home() -> Iterator[Home]:
+def home(short_path: Path) -> Home:
     """A home with a short path: a socket's path has at most 107 bytes."""
-    path = Path(tempfile.mkdtemp(prefix="zc-"))
-    try:
-        yield Home(path)
-    finally:
-        shutil.rmtree(path)
+    return Home(short_path)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from zeroclaw_daemon.config.entries import EntryResolver
 from zeroclaw_daemon.config.file import load
 from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_daemon.config.resolver import EntryResolver
 from zeroclaw_daemon.plugin_tools import PluginTools
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.logging import MemoryLogSink
@@ -24,13 +25,24 @@ SECONDS = 240.0
 ON = "[plugins]\nenabled = true\nauto_discover = true\n"
 
 
-def until(what: Callable[[], object]) -> None:
-    """Wait for something that no event tells of."""
+Found = TypeVar("Found")
+
+
+def until(what: Callable[[], Found]) -> Found:
+    """Wait for something that no event tells of, and return it."""
     end = time.monotonic() + SECONDS
-    while not what():
+    while not (found := what()):
         assert time.monotonic() < end
-        os.sched_yield()
         time.sleep(0.02)
+    return found
+
+
+def gone(process: int) -> bool:
+    """Whether a process has ended. One that nobody takes leave of stays in the table as a zombie."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def with_library(component: bytes) -> bytes:
@@ -84,7 +96,9 @@ def test_whether_modules_are_shared_is_a_setting_that_holds_from_the_next_turn_o
     home, zeroclaw, package, echo_component
 ) -> None:
     install(home, zeroclaw, package, echo_component)
-    services = InstanceServices(config=EntryResolver(lambda: load(home.config_file)), log=MemoryLogSink())
+    services = InstanceServices(
+        config=EntryResolver(lambda: load(home.config_file), home.key_file), log=MemoryLogSink()
+    )
     loads: list[str] = []
     tools = PluginTools(
         Paths.resolve(None, home.environment()), services, on_load=lambda: loads.append("loaded")
@@ -122,12 +136,12 @@ def test_a_daemon_ends_at_once_although_it_compiles_and_leaves_nothing_unfinishe
 ) -> None:
     install(home, zeroclaw, package, large_component)
     daemon = start_daemon()
-    until(lambda: compilers_of(daemon.pid))
-    [compiler] = compilers_of(daemon.pid)
+    [compiler] = until(lambda: compilers_of(daemon.pid))
     until(lambda: os.getpriority(os.PRIO_PROCESS, compiler) == 19)
+    os.kill(compiler, signal.SIGSTOP)  # so that it is not done before the daemon is told to stop
     status, _ = daemon.stop()
     assert status == 0
-    assert not Path(f"/proc/{compiler}").exists()
+    assert gone(compiler)
     assert artifacts(home) == ["module", "shared"]
     assert "stop" in actions(home)
     assert "plugin_not_improved" not in actions(home)
@@ -139,10 +153,9 @@ def test_the_compiler_of_a_daemon_that_was_killed_ends_as_well_and_the_next_daem
 ) -> None:
     install(home, zeroclaw, package, large_component)
     daemon = start_daemon()
-    until(lambda: compilers_of(daemon.pid))
-    [compiler] = compilers_of(daemon.pid)
+    [compiler] = until(lambda: compilers_of(daemon.pid))
     daemon.stop(signal.SIGKILL)
-    until(lambda: not Path(f"/proc/{compiler}").exists())
+    until(lambda: gone(compiler))
     assert "component" not in artifacts(home)
     again = start_daemon()
     until(lambda: compilers_of(again.pid))

@@ -8,14 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from zeroclaw_daemon.config.entries import ConfigRowStore, EntryResolver
+from zeroclaw_daemon.config.entries import ConfigRowStore
 from zeroclaw_daemon.config.file import load
 from zeroclaw_daemon.config.problems import ConfigFileInvalid
+from zeroclaw_daemon.config.resolver import EntryResolver
+from zeroclaw_daemon.config.source import FileSource
+from zeroclaw_daemon.config.store import ConfigStore
 from zeroclaw_daemon.config.writing import set_properties
 from zeroclaw_host.errors import ConfigInvalid
 from zeroclaw_host.installation.rows import RowSeed
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.manifest import parse_manifest
+from zeroclaw_host.services.sealing import KeyFile
 
 SEED = RowSeed(InstanceIdentity.default_tool("acme"), ("a.example", "b.example"))
 OTHER = '# mine\n[[plugins.entries]] # kept\nname = "zpi1_other"\n'
@@ -36,6 +40,14 @@ token = { type = "string", x-secret = true }
 """
 
 
+def key_of(file: Path) -> KeyFile:
+    return KeyFile(file.with_name(".secret_key"))
+
+
+def store_of(file: Path) -> ConfigStore:
+    return ConfigStore(FileSource(file, {}), key_of(file))
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "c" / "config.toml"
@@ -49,7 +61,7 @@ def test_a_row_is_added_and_undone_to_the_byte(file: Path, before: str | None) -
     if before is not None:
         file.parent.mkdir()
         file.write_text(before)
-    row = ConfigRowStore(file).prepare(SEED)
+    row = ConfigRowStore(store_of(file)).prepare(SEED)
     assert row.creates
     assert file.exists() == (before is not None)
     row.commit()
@@ -66,7 +78,7 @@ def test_a_row_is_added_and_undone_to_the_byte(file: Path, before: str | None) -
 def test_undoing_a_row_leaves_what_somebody_else_wrote_since(file: Path) -> None:
     file.parent.mkdir()
     file.write_text(OTHER)
-    row = ConfigRowStore(file).prepare(SEED)
+    row = ConfigRowStore(store_of(file)).prepare(SEED)
     row.commit()
     set_properties(file, [("gateway.port", 5)])
     row.undo()
@@ -76,9 +88,9 @@ def test_undoing_a_row_leaves_what_somebody_else_wrote_since(file: Path) -> None
 
 
 def test_an_existing_row_is_not_touched(file: Path) -> None:
-    ConfigRowStore(file).prepare(SEED).commit()
+    ConfigRowStore(store_of(file)).prepare(SEED).commit()
     before = file.read_bytes()
-    again = ConfigRowStore(file).prepare(SEED)
+    again = ConfigRowStore(store_of(file)).prepare(SEED)
     assert not again.creates
     again.commit()
     again.undo()
@@ -86,7 +98,7 @@ def test_an_existing_row_is_not_touched(file: Path) -> None:
 
 
 def test_a_row_that_came_in_between_is_not_doubled(file: Path) -> None:
-    first, second = ConfigRowStore(file).prepare(SEED), ConfigRowStore(file).prepare(SEED)
+    first, second = ConfigRowStore(store_of(file)).prepare(SEED), ConfigRowStore(store_of(file)).prepare(SEED)
     first.commit()
     second.commit()
     assert len(tomllib.loads(file.read_text())["plugins"]["entries"]) == 1
@@ -97,7 +109,7 @@ def test_no_row_is_promised_in_a_file_that_cannot_be_read(file: Path) -> None:
     for text in ("[plugins.entries]\n", "[plugins\n"):
         file.write_text(text)
         with pytest.raises(ConfigFileInvalid):
-            ConfigRowStore(file).prepare(SEED)
+            ConfigRowStore(store_of(file)).prepare(SEED)
 
 
 def resolver_and_scope(file: Path, config: dict[str, str]) -> tuple[EntryResolver, InstanceScope]:
@@ -107,7 +119,9 @@ def resolver_and_scope(file: Path, config: dict[str, str]) -> tuple[EntryResolve
     row = f'[[plugins.entries]]\nname = "{identity.key}"\n[plugins.entries.config]\n' + "\n".join(lines)
     # Rows named after the package alone are never consulted.
     file.write_text(f'{row}\n[[plugins.entries]]\nname = "acme"\n[plugins.entries.config]\ncount = "99"\n')
-    return EntryResolver(lambda: load(file)), InstanceScope.admit(identity, parse_manifest(MANIFEST))
+    return EntryResolver(lambda: load(file), key_of(file)), InstanceScope.admit(
+        identity, parse_manifest(MANIFEST)
+    )
 
 
 @pytest.mark.req("PLG-135", "PLG-143", "PLG-148", "PLG-171")

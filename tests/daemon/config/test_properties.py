@@ -6,61 +6,27 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import property_cases
 import pytest
 import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
+from property_cases import FULL, GRANTS, OTHER_ROW, PROFILES, ROW
 
+from zeroclaw_daemon.config.draft import Draft
 from zeroclaw_daemon.config.file import parse
 from zeroclaw_daemon.config.properties import (
     MASK,
     PropertyValueInvalid,
     UnknownProperty,
+    coerce,
+    find_value,
     get_property,
     list_properties,
+    segments_of,
 )
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.shape import ROOT, MapOf, Node, RowsOf, TableOf, Value, ValueKind, children, step
-from zeroclaw_daemon.config.writing import assign
-
-FULL = """\
-schema_version = 1
-
-# the plugin host
-[plugins]
-enabled = true # yes
-
-[[plugins.entries]]
-name = "zpi1_a"
-egress_hosts = ["a.example"]
-config = { token = "hunter2" } # inline
-
-[[plugins.entries]]
-name = "zpi1_b"
-[plugins.entries.config]
-url = "x"
-[[plugins.entries.tls_profiles]]
-name = "t"
-hosts = ["a.example"]
-
-[agents.ada]
-model = "m"
-
-[providers.models.openai.main]
-api_key = "hunter2"
-
-[plugins.limits]
-call_fuel = 7
-
-[permission_profiles.op]
-admin = true
-[permission_profiles.op.grants]
-config = ["read", "update"]
-
-[users.eve]
-uid = 1001
-permission_profiles = ["op"]
-"""
 
 
 def config_of(text: str) -> Config:
@@ -68,10 +34,10 @@ def config_of(text: str) -> Config:
 
 
 def set_in(text: str, *values: tuple[str, object]) -> str:
-    document = tomlkit.parse(text)
+    draft = Draft(tomlkit.parse(text), lambda: parse(text.encode(), Path("c.toml")))
     for path, value in values:
-        assign(document, path, value)
-    return document.as_string()
+        draft.set(path, value)
+    return draft.document.as_string()
 
 
 def every_table(node: Node = ROOT) -> Iterator[TableOf]:
@@ -109,8 +75,7 @@ def test_every_listed_property_can_be_got_and_set_to_what_it_is() -> None:
     for each in listed:
         assert get_property(config, each.path) == each
         if each.type.kind is not ValueKind.SECRET:
-            value = list(each.value) if isinstance(each.value, tuple) else each.value
-            text = set_in(FULL, (each.path, value))
+            text = set_in(FULL, (each.path, each.value))
             assert config_of(text) == config
             if each.populated:
                 assert text == FULL
@@ -118,7 +83,7 @@ def test_every_listed_property_can_be_got_and_set_to_what_it_is() -> None:
 
 def test_secrets_are_masked_wherever_they_are_listed() -> None:
     listed = {each.path: each for each in list_properties(config_of(FULL))}
-    assert listed["plugins.entries.zpi1_a.config.token"].value == MASK
+    assert listed[f"plugins.entries.{ROW}.config.token"].value == MASK
     assert listed["providers.models.openai.main.api_key"].shown == MASK
     assert "hunter2" not in "".join(str(each) + each.shown for each in listed.values())
 
@@ -130,23 +95,15 @@ def test_a_prefix_selects_a_property_and_what_is_below_it() -> None:
     assert list(list_properties(config, "plugins.ena")) == []
 
 
-@pytest.mark.parametrize(
-    ("path", "closest"),
-    [
-        ("plugins.enabld", "plugins.enabled"),
-        ("plugin.enabled", "plugins.enabled"),
-        ("gateway.prot", "gateway.port"),
-        ("plugins", ""),
-        ("", ""),
-        ("agents.nobody.model", "agents.ada.model"),
-    ],
-)
+@pytest.mark.parametrize(("path", "closest"), property_cases.UNKNOWN)
 def test_an_unknown_property_names_the_closest(path: str, closest: str) -> None:
-    with pytest.raises(UnknownProperty, match="Unknown property") as caught:
-        get_property(config_of(FULL), path)
-    suggestions = caught.value.details["suggestions"]
-    assert isinstance(suggestions, tuple)
-    assert not closest or suggestions[0] == closest
+    config = config_of(FULL)
+    for look in (get_property, lambda config, path: find_value(path, config)):
+        with pytest.raises(UnknownProperty, match="Unknown property") as caught:
+            look(config, path)
+        suggestions = caught.value.details["suggestions"]
+        assert isinstance(suggestions, tuple)
+        assert not closest or suggestions[0] == closest
 
 
 @pytest.mark.req("PLG-217")
@@ -156,74 +113,101 @@ def test_a_row_that_does_not_exist_is_an_unknown_property() -> None:
             set_in(text, ("plugins.entries.zpi1_new.egress_hosts", "a.example"))
 
 
-@pytest.mark.parametrize(
-    ("path", "given", "stored"),
-    [
-        ("plugins.enabled", "true", True),
-        ("plugins.enabled", False, False),
-        ("gateway.port", "80", 80),
-        ("gateway.port", 80, 80),
-        ("gateway.port", 80.0, 80),
-        ("memory.backend", "x y", "x y"),
-        ("memory.backend", 5, "5"),
-        ("memory.backend", True, "true"),
-        ("plugins.security.signature_mode", "strict", "strict"),
-        ("plugins.security.trusted_publisher_keys", "a, b,,", ["a", "b"]),
-        ("plugins.security.trusted_publisher_keys", '["a,b", ""]', ["a,b"]),
-        ("plugins.security.trusted_publisher_keys", ["a", " "], ["a"]),
-        ("plugins.security.trusted_publisher_keys", "", []),
-        ("plugins.entries.zpi1_a.config.pattern", "[", "["),
-        ("plugins.entries.zpi1_b.tls_profiles.t.system_roots", "false", False),
-        ("permission_profiles.op.grants.plugins", "read", ["read"]),
-        ("agents.newcomer.model", "m", "m"),
-        ("providers.models.openai.other.api_key", "k", "k"),
-    ],
-)
-def test_a_value_is_read_as_its_property_wants_it(path: str, given: object, stored: object) -> None:
-    document = tomllib.loads(set_in(FULL, (path, given)))
-    node: object = document
-    for key in path.split("."):
+def stored_at(text: str, path: str) -> object:
+    """What the file has for a property."""
+    node: object = tomllib.loads(text)
+    for key in segments_of(path):
         if isinstance(node, list):
             node = next(row for row in node if row["name"] == key)
         else:
             assert isinstance(node, dict)
-            node = node[key]
-    assert node == stored
-    assert type(node) is type(stored)
+            node = node.get(key)
+    return node
+
+
+@pytest.mark.req("RPC-071")
+@pytest.mark.parametrize(("path", "given", "stored"), property_cases.ACCEPTED)
+def test_a_value_is_read_as_its_property_wants_it(path: str, given: object, stored: object) -> None:
+    text = set_in(FULL, (path, given))
+    found = stored_at(text, path)
+    assert found == stored
+    assert type(found) is type(stored)
+    assert parse(text.encode(), Path("c.toml")).problems == ()
+
+
+@pytest.mark.req("RPC-071")
+@pytest.mark.parametrize(("path", "given", "word"), property_cases.REFUSED)
+def test_a_value_that_does_not_fit_is_refused_with_the_property_named(
+    path: str, given: object, word: str
+) -> None:
+    with pytest.raises(PropertyValueInvalid) as caught:
+        set_in(FULL, (path, given))
+    assert word in caught.value.message
+    assert path in caught.value.message
+    assert caught.value.details["property"] == path
 
 
 @pytest.mark.parametrize(
-    ("path", "given", "message"),
+    ("given", "stored"), [("0.5", 0.5), (" -1e3 ", -1000.0), ("2", 2.0), (2, 2.0), (0.25, 0.25)]
+)
+def test_a_number_may_have_a_fraction_where_one_is_wanted(given: object, stored: float) -> None:
+    assert coerce(Value(ValueKind.FLOAT), given, path="p") == stored
+
+
+@pytest.mark.parametrize(
+    "given",
     [
-        ("plugins.enabled", "yes", "true or false"),
-        ("plugins.enabled", 1, "bool"),
-        ("plugins.enabled", None, "true or false"),
-        ("gateway.port", "1.5", "whole number"),
-        ("gateway.port", 1.5, "integer"),
-        ("gateway.port", True, "integer"),
-        ("gateway.port", "", "whole number"),
-        ("gateway.port", "9" * 5000, "whole number"),
-        ("memory.backend", ["a"], "string"),
-        ("plugins.security.signature_mode", "stirct", "one of disabled, permissive, strict"),
-        ("plugins.security.trusted_publisher_keys", ["a", 1], "element 1"),
-        ("plugins.security.trusted_publisher_keys", {"a": 1}, "string-array"),
-        ("plugins.security.trusted_publisher_keys", "[1", "JSON array"),
-        ("permission_profiles.op.grants.config", "erase", "one of create"),
-        ("providers.models.openai.main.api_key", "", "mask"),
-        ("providers.models.openai.main.api_key", "****", "mask"),
-        ("providers.models.openai.main.api_key", MASK, "mask"),
-        ("agents.default.model", "m", "reserved"),
-        ("agents.ops-team.model", "m", "lowercase"),
-        ("agents.a__b.model", "m", "lowercase"),
-        ("providers.models.mystery.a.model", "m", "one of echo"),
+        "",
+        "nan",
+        "inf",
+        "1e999",
+        "1_0",
+        ".5",
+        "0x1",
+        "1" * 65,
+        10**400,
+        float("inf"),
+        float("nan"),
+        True,
+        [],
+        None,
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_with_the_property_named(
-    path: str, given: object, message: str
-) -> None:
-    with pytest.raises(PropertyValueInvalid, match=message) as caught:
-        set_in(FULL, (path, given))
-    assert path in caught.value.message
+def test_what_is_no_finite_number_is_none(given: object) -> None:
+    with pytest.raises(PropertyValueInvalid, match=r"number|float"):
+        coerce(Value(ValueKind.FLOAT), given, path="p")
+
+
+def test_an_optional_number_is_unset_by_nothing() -> None:
+    for nothing in ("", None):
+        assert coerce(Value(ValueKind.FLOAT, optional=True), nothing, path="p") is None
+
+
+@pytest.mark.req("RPC-085")
+def test_a_key_of_a_map_cannot_be_taken_away_by_a_value() -> None:
+    for path in ("users.eve", "permission_profiles.op", "users", "plugins.entries", f"plugins.entries.{ROW}"):
+        for nothing in (None, "", {}):
+            with pytest.raises(UnknownProperty):
+                set_in(FULL, (path, nothing))
+
+
+def test_below_a_map_of_values_the_rest_of_the_path_is_one_key() -> None:
+    path = f"plugins.entries.{OTHER_ROW}.config.a.b"
+    assert segments_of(path) == ("plugins", "entries", OTHER_ROW, "config", "a.b")
+    assert get_property(config_of(FULL), path).value == MASK
+    changed = set_in(FULL, (path, "z"), (f"plugins.entries.{OTHER_ROW}.config.a b", "w"))
+    assert tomllib.loads(changed)["plugins"]["entries"][1]["config"] == {"url": "x", "a.b": "z", "a b": "w"}
+
+
+def test_what_no_path_can_name_is_not_listed_and_not_touched() -> None:
+    text = FULL + '[[plugins.entries]]\nname = "weather.v1"\n[plugins.entries.config]\n"x\\u0007" = "y"\n'
+    assert not [each.path for each in list_properties(config_of(text)) if "weather" in each.path]
+
+
+def test_setting_a_whole_to_what_it_is_leaves_the_text_as_it_is() -> None:
+    config = config_of(FULL)
+    for path in (PROFILES, GRANTS):
+        assert set_in(FULL, (path, get_property(config, path).value)) == FULL
 
 
 def test_an_empty_text_or_null_unsets_an_optional_property() -> None:
@@ -244,10 +228,10 @@ SETTABLE = (
     ("plugins.limits.call_fuel", st.integers(1, 10**9)),
     ("plugins.security.trusted_publisher_keys", st.lists(st.text(min_size=1, max_size=8), max_size=5)),
     (
-        "plugins.entries.zpi1_a.egress_hosts",
+        f"plugins.entries.{ROW}.egress_hosts",
         st.lists(st.sampled_from(["a.example", "b.example"]), max_size=4),
     ),
-    ("plugins.entries.zpi1_b.config.url", st.text(min_size=1, max_size=20)),
+    (f"plugins.entries.{OTHER_ROW}.config.url", st.text(min_size=1, max_size=20)),
     ("agents.ada.system_prompt", st.text(max_size=30)),
     ("agents.bob.max_steps", st.integers(1, 50)),
     ("gateway.port", st.integers(0, 65535)),
@@ -276,7 +260,7 @@ def test_any_changes_come_back_as_set_and_disturb_nothing_else(
     assert parse(changed.encode(), Path("c.toml")).problems == ()
     now = {each.path: each for each in list_properties(config)}
     for path, value in dict(changes).items():
-        wanted: object = tuple(each for each in value if each.strip()) if isinstance(value, list) else value
+        wanted: object = [each for each in value if each.strip()] if isinstance(value, list) else value
         if path in now and now[path].type.kind is not ValueKind.SECRET:
             assert now[path].value == (None if wanted == "" and now[path].type.optional else wanted)
     for path in expected.keys() - dict(changes):

@@ -15,6 +15,8 @@ from zeroclaw_daemon.config.paths import Paths
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot
+    from zeroclaw_daemon.config.store import ConfigStore
+    from zeroclaw_host.services.sealing import KeyFile
 
 
 @dataclass
@@ -42,6 +44,21 @@ class Environment:
     def config_file(self) -> Path:
         """The configuration file."""
         return Path(self.paths.config_file)
+
+    @cached_property
+    def config_store(self) -> ConfigStore:
+        """The way to write the configuration."""
+        from zeroclaw_daemon.config.source import FileSource
+        from zeroclaw_daemon.config.store import ConfigStore
+
+        return ConfigStore(FileSource(self.config_file, os.environ), self.key_file)
+
+    @cached_property
+    def key_file(self) -> KeyFile:
+        """The installation's key; it need not exist."""
+        from zeroclaw_host.services.sealing import KeyFile
+
+        return KeyFile(Path(self.paths.key_file))
 
     @property
     def place(self) -> Place:

@@ -96,7 +96,7 @@ def install(
     current = environment(context)
     current.json = as_json
     snapshot = usable(current)
-    rows = ConfigRowStore(current.config_file)
+    rows = ConfigRowStore(current.config_store)
     with _host(current, snapshot, rows) as host, Activity(f"installing {visible(source)}") as activity:
         report = host.install(
             source,

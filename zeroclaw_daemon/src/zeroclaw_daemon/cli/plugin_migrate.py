@@ -40,7 +40,7 @@ def migrate(
     current = environment(context)
     current.json = as_json
     snapshot = usable(current)
-    rows = ConfigRowStore(current.config_file)
+    rows = ConfigRowStore(current.config_store)
     with (
         open_host(snapshot, current.paths, rows=rows) as host,
         Activity(f"moving what is in {visible(source)}") as activity,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from zeroclaw_host.installation.displaced import Displaced, Survey
     from zeroclaw_host.installation.offers import Offer, UpdateSpec
     from zeroclaw_host.installation.update import Updater, UpdateResult
+    from zeroclaw_host.services.sealing import KeyFile
 
 
 def update(
@@ -78,7 +79,7 @@ def update(
     snapshot = usable(current)
     what = "every package" if everything else ", ".join(visible(spec.name) for spec in specs)
     with (
-        open_host(snapshot, current.paths, rows=ConfigRowStore(current.config_file)) as host,
+        open_host(snapshot, current.paths, rows=ConfigRowStore(current.config_store)) as host,
         Activity(f"updating {what}") as activity,
     ):
         offer: Offer = (
@@ -142,7 +143,7 @@ def _tell(results: list[UpdateResult], current: Environment, *, as_json: bool) -
     for result in results:
         if not as_json:
             _say(result, current.place)
-        for text in (*_warnings(result), *_unfit(result, snapshot)):
+        for text in (*_warnings(result), *_unfit(result, snapshot, current.key_file)):
             warn(text)
     failed = next((result for result in results if result.failed), None)
     if failed is not None:
@@ -208,13 +209,13 @@ def _warnings(result: UpdateResult) -> Iterator[str]:
         yield f"what could not be cleared away is in {result.staging_leftover} and does no harm"
 
 
-def _unfit(result: UpdateResult, snapshot: Snapshot) -> Iterator[str]:
+def _unfit(result: UpdateResult, snapshot: Snapshot, key_file: KeyFile) -> Iterator[str]:
     """Instances that the new version's schema leaves without a configuration that fits (PLG-326)."""
-    from zeroclaw_daemon.config.entries import unfit_instances
+    from zeroclaw_daemon.config.resolver import unfit_instances
 
     if result.manifest is None:
         return
-    for identity, error in unfit_instances(result.manifest, snapshot):
+    for identity, error in unfit_instances(result.manifest, snapshot, key_file):
         which = f"the {identity.capability.value} {identity.binding} of {identity.package} ({identity.key})"
         yield f"{which} does not load until its configuration fits: {error.message}"
 

@@ -1,8 +1,4 @@
-"""Reading and writing the configuration file.
-
-Reading ends in one immutable :class:`Snapshot`, or in an error that says where the file is wrong. Writing takes the lock,
-starts from the file as it is, changes it in place (comments and order stay), validates the whole and saves once.
-"""
+"""Reading the configuration file: one immutable :class:`Snapshot`, or an error that says where the file is wrong."""
 
 from __future__ import annotations
 
@@ -11,27 +7,23 @@ import hashlib
 import os
 import stat
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
-import tomlkit
 from pydantic import ValidationError
-from tomlkit import TOMLDocument
-from tomlkit.exceptions import TOMLKitError
 
 from zeroclaw_daemon.config.location import Place, place_of_offset, place_of_syntax_error
 from zeroclaw_daemon.config.overrides import Override, apply_overrides, overrides_in
 from zeroclaw_daemon.config.problems import (
-    ConfigCandidateInvalid,
     ConfigFileInvalid,
     ConfigSyntaxInvalid,
     Problem,
     problems_of,
 )
-from zeroclaw_daemon.config.saving import Steps, replace_file, storage_error, write_lock
-from zeroclaw_daemon.config.schema import SCHEMA_VERSION, Config
+from zeroclaw_daemon.config.saving import storage_error
+from zeroclaw_daemon.config.schema import Config
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """No configuration is this large; a larger file is something else by mistake."""
@@ -98,8 +90,8 @@ def read_bytes(path: Path) -> bytes | None:
 
 def parse(raw: bytes, path: Path, *, env: Mapping[str, str] | None = None, exists: bool = True) -> Snapshot:
     """The snapshot these bytes mean; errors as in :func:`load`."""
-    text = _decode(raw, path)
-    values = _toml(text, path)
+    text = decode(raw, path)
+    values = toml_values(text, path)
     overrides = overrides_in(env or {})
     problems = apply_overrides(values, overrides, file=str(path))
     if problems:
@@ -124,70 +116,11 @@ def parse(raw: bytes, path: Path, *, env: Mapping[str, str] | None = None, exist
     )
 
 
-def edit(path: Path, change: Callable[[TOMLDocument], None], *, steps: Steps | None = None) -> Snapshot:
-    """Change the file in place, under the lock, in one step.
+def decode(raw: bytes, path: Path) -> str:
+    """The file's text.
 
-    :param change: alters the document. When the text comes out as it was, nothing is written.
-    :returns: the file as it is now, without overrides.
-    :raises ConfigSyntaxInvalid: the file is no TOML; it stays as it is (RPC-249).
-    :raises ConfigFileInvalid: the file is invalid and would stay so; nothing is written.
-    :raises ConfigCandidateInvalid: the change would make it invalid; nothing is written.
-    :raises ConfigBusy: another program holds the lock.
-    :raises StorageError: the file cannot be read or written; it stays as it is.
+    :raises ConfigSyntaxInvalid: it is not UTF-8.
     """
-    with write_lock(path):
-        raw = read_bytes(path)
-        text = _decode(raw or b"", path)
-        _toml(text, path)
-        try:
-            document = tomlkit.parse(text)
-        except TOMLKitError as error:
-            raise ConfigSyntaxInvalid([Problem(str(path), "", str(error))]) from error
-        if not text.strip():
-            document["schema_version"] = SCHEMA_VERSION
-        before = document.as_string()
-        change(document)
-        candidate = document.as_string()
-        data = candidate.encode()
-        if candidate == before or data == raw:
-            return parse(raw or b"", path, exists=raw is not None)
-        snapshot = _accepted(data, raw or b"", path)
-        replace_file(path, data, steps)
-        return snapshot
-
-
-def restore(path: Path, *, expected: bytes, previous: bytes | None, steps: Steps | None = None) -> bool:
-    """Put former content back, or remove the file where there was none, if nobody changed it meanwhile.
-
-    :returns: whether that happened.
-    :raises StorageError: the file cannot be read or written.
-    """
-    with write_lock(path):
-        if read_bytes(path) != expected:
-            return False
-        if previous is None:
-            path.unlink(missing_ok=True)
-        else:
-            replace_file(path, previous, steps)
-    return True
-
-
-def _accepted(data: bytes, old: bytes, path: Path) -> Snapshot:
-    """The candidate's snapshot, or an error that tells a fault of the file from a fault of the change."""
-    try:
-        snapshot = parse(data, path)
-        if not snapshot.problems:
-            return snapshot
-        problems = snapshot.problems
-    except ConfigFileInvalid as error:
-        problems = error.problems
-    before = parse(old, path)
-    if before.problems:
-        raise ConfigFileInvalid(before.problems)
-    raise ConfigCandidateInvalid(problems)
-
-
-def _decode(raw: bytes, path: Path) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -196,7 +129,11 @@ def _decode(raw: bytes, path: Path) -> str:
         raise ConfigSyntaxInvalid([Problem(str(path), "", "the file is not UTF-8", place)]) from None
 
 
-def _toml(text: str, path: Path) -> dict[str, object]:
+def toml_values(text: str, path: Path) -> dict[str, object]:
+    """The file's values.
+
+    :raises ConfigSyntaxInvalid: it is no TOML.
+    """
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

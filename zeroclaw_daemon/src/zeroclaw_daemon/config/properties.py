@@ -58,7 +58,7 @@ class UnknownProperty(PropertyError):
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property and what it is now. ``value`` of a secret is :data:`MASK` or None, never the secret."""
+    """One property and what it is now, as JSON has it. ``value`` of a secret is :data:`MASK` or None, never the secret."""
 
     path: str
     type: Value
@@ -192,7 +192,7 @@ def _shown(value: object) -> object:
             members = cast("Mapping[str, object]", value).items()
             return {key: _shown(element) for key, element in members}
         case tuple():
-            return tuple(_shown(element) for element in cast("tuple[object, ...]", value))
+            return [_shown(element) for element in cast("tuple[object, ...]", value)]
         case _:
             return value
 

@@ -66,28 +66,23 @@ class Steps:
 
 
 def replace_file(
-    target: Path,
-    data: bytes,
-    steps: Steps | None = None,
-    *,
-    what: str = "the configuration",
-    previous: bytes | None = None,
+    target: Path, data: bytes, steps: Steps | None = None, *, what: str = "the configuration"
 ) -> Stamp:
     """Give ``target`` this content in one step, for its owner alone. Where it is a link, the file behind it changes.
 
     What killed processes left of their saves is taken away: who calls this holds the file's lock.
 
     :param what: what the file is, for the error.
-    :param previous: the content to put back when the directory cannot be synced after the new file has its name: such a
-        save may be lost with the machine, so it counts as failed. None: there was no file.
     :returns: the new file's stamp.
-    :raises StorageError: nothing changed, and no temporary file is left. Only where a disk fails so far that the former
-        content cannot be put back either, the new file, whole, stays.
+    :raises StorageError: nothing changed, and no temporary file is left. A save that may be lost with the machine, because the
+        directory cannot be synced, is undone. Only where a disk fails so far that the former content cannot be put back
+        either, the new file, whole, stays.
     """
     steps = steps or Steps()
     target = target.resolve()
     try:
         _sweep(target)
+        previous = _content(target)
         stamp = _put(target, data, steps)
         try:
             _sync_directory(target.parent, steps)
@@ -115,6 +110,13 @@ def remove_file(target: Path, steps: Steps | None = None, *, what: str = "the co
         _sync_directory(target.parent, steps)
     except OSError as error:
         raise storage_error(error, str(target), f"remove {what}") from error
+
+
+def _content(target: Path) -> bytes | None:
+    try:
+        return target.read_bytes()
+    except FileNotFoundError:
+        return None
 
 
 def _put(target: Path, data: bytes, steps: Steps) -> Stamp:

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from zeroclaw_daemon.config.file import Snapshot, load
+from zeroclaw_daemon.config.saving import Stamp, stamp_of
 from zeroclaw_host.errors import StorageError, ZeroclawError
-
-Stamp = tuple[int, int, int, int] | None
-"""Device, inode, size and time of last change of a file; None while there is none."""
 
 
 def _ignore_error(error: ZeroclawError) -> None:
@@ -48,7 +46,7 @@ class ConfigSource:
         self._env: Final = dict(env)
         self._on_error = on_error
         self._on_change = on_change
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._stamp = _stamp(path)
         self._snapshot = load(path, self._env)
         self._error: ZeroclawError | None = None
@@ -57,6 +55,11 @@ class ConfigSource:
     def path(self) -> Path:
         """The file."""
         return self._path
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The environment whose variables override the file (D-38)."""
+        return self._env
 
     @property
     def error(self) -> ZeroclawError | None:
@@ -72,6 +75,16 @@ class ConfigSource:
                 self._stamp = stamp
             return self._snapshot
 
+    def adopt(self, snapshot: Snapshot, stamp: Stamp) -> None:
+        """Put a snapshot in force that was just saved, without reading the file again.
+
+        :param stamp: of the file that was saved. Where the file has another by now, it is read again at the next use.
+        """
+        with self._lock:
+            self._stamp = stamp
+            self._error = None
+            self._put_in_force(snapshot)
+
     def _reload(self, *, changed: bool) -> None:
         try:
             snapshot = load(self._path, self._env)
@@ -82,9 +95,40 @@ class ConfigSource:
                 self._on_error(error)
             return
         self._error = None
+        self._put_in_force(snapshot)
+
+    def _put_in_force(self, snapshot: Snapshot) -> None:
         if snapshot.revision != self._snapshot.revision:
             self._snapshot = snapshot
             self._on_change(snapshot)
+
+
+class FileSource:
+    """A configuration for one command: read whenever it is asked for, kept nowhere, so that a broken file can be mended.
+
+    :param env: the environment whose variables override the file.
+    """
+
+    def __init__(self, path: Path, env: Mapping[str, str]) -> None:
+        self._path: Final = path
+        self._env: Final = dict(env)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The environment whose variables override the file."""
+        return self._env
+
+    def current(self) -> Snapshot:
+        """The snapshot of the file as it is; errors as in :func:`~zeroclaw_daemon.config.file.load`."""
+        return load(self._path, self._env)
+
+    def adopt(self, snapshot: Snapshot, stamp: Stamp) -> None:
+        """Nothing is kept."""
 
 
 def _stamp(path: Path) -> Stamp:
@@ -92,4 +136,4 @@ def _stamp(path: Path) -> Stamp:
         status = os.stat(path)  # noqa: PTH116 — one call, no wrapper, on a path used for every request
     except OSError:
         return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return stamp_of(status)

@@ -1,0 +1,233 @@
+"""The one way to write the configuration, for commands and for the daemon (D-18).
+
+A commit takes the lock, starts from the file as it is on disk, changes it in place, seals what is secret, validates the
+whole, saves once and puts the result in force. Whatever fails on the way, file and configuration in force are as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from zeroclaw_daemon.config.draft import Draft
+from zeroclaw_daemon.config.file import Snapshot, decode, parse, read_bytes, toml_values
+from zeroclaw_daemon.config.problems import (
+    ConfigCandidateInvalid,
+    ConfigFileInvalid,
+    ConfigSyntaxInvalid,
+    Problem,
+)
+from zeroclaw_daemon.config.saving import (
+    LOCK_WAIT_SECONDS,
+    Stamp,
+    Steps,
+    remove_file,
+    replace_file,
+    write_lock,
+)
+from zeroclaw_daemon.config.schema import SCHEMA_VERSION
+from zeroclaw_daemon.config.sealed import reseal_secrets, seal_secrets
+from zeroclaw_host.services.sealing import InstallKey, KeyFile
+
+Change = Callable[[Draft], None]
+Authorise = Callable[[Snapshot], None]
+Prepare = Callable[[Snapshot], Callable[[], None]]
+
+
+class SnapshotSource(Protocol):
+    """Who knows the configuration in force, and is told of each commit."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        ...
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The environment whose variables override the file (D-38)."""
+        ...
+
+    def current(self) -> Snapshot:
+        """The snapshot in force."""
+        ...
+
+    def adopt(self, snapshot: Snapshot, stamp: Stamp) -> None:
+        """Put a snapshot in force that was just saved; ``stamp`` is the saved file's."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A commit that can be taken back: the snapshot it led to, and the file's bytes before and after it."""
+
+    snapshot: Snapshot
+    before: bytes | None
+    after: bytes | None
+
+
+class ConfigStore:
+    """Reads and writes one configuration. Safe to use from several threads; several processes share the file's lock.
+
+    Everything here blocks, a commit for as long as the disk takes: a daemon calls it in a worker thread.
+
+    :param source: the configuration in force: a running :class:`~zeroclaw_daemon.config.source.ConfigSource`, or a
+        :class:`~zeroclaw_daemon.config.source.FileSource` for one command.
+    :param key_file: the installation's key. It is made when a first secret is to be sealed, and never else.
+    :param steps: the steps of a save; a test gives its own.
+    :param lock_wait: seconds to wait for another writer.
+    """
+
+    def __init__(
+        self,
+        source: SnapshotSource,
+        key_file: KeyFile,
+        *,
+        steps: Steps | None = None,
+        lock_wait: float = LOCK_WAIT_SECONDS,
+    ) -> None:
+        self._source: Final = source
+        self._key_file: Final = key_file
+        self._steps: Final = steps or Steps()
+        self._lock_wait: Final = lock_wait
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._source.path
+
+    @property
+    def key_file(self) -> KeyFile:
+        """The installation's key."""
+        return self._key_file
+
+    def current(self) -> Snapshot:
+        """The configuration in force.
+
+        :raises ZeroclawError: there is none, which only a :class:`FileSource` says.
+        """
+        return self._source.current()
+
+    def commit(
+        self, change: Change, *, authorise: Authorise | None = None, prepare: Prepare | None = None
+    ) -> Snapshot:
+        """Change the file and put it in force, all or nothing.
+
+        In this order: the lock; the file from disk; ``authorise`` with its snapshot; ``change``; sealing; validation;
+        ``prepare`` with the candidate; one atomic save; the candidate is in force; what ``prepare`` returned is called,
+        still under the lock, and must not fail. A change after which the text is as it was writes nothing and prepares
+        nothing.
+
+        :param change: alters the draft. What it raises ends the commit.
+        :param authorise: raises when the caller may not write by the policy on disk.
+        :param prepare: makes what the candidate needs to be installed, and returns the step that installs it.
+        :returns: the configuration in force after it, overriding variables included.
+        :raises ConfigSyntaxInvalid: the file is no TOML; it keeps its bytes (RPC-249).
+        :raises ConfigFileInvalid: the file is invalid and would stay so, or its policy cannot be read to ``authorise``.
+        :raises ConfigCandidateInvalid: the change would make it invalid (RPC-076).
+        :raises KeyUnavailable: there is a secret to seal, and no usable key.
+        :raises ConfigBusy: another writer held the lock for too long.
+        :raises StorageError: the file cannot be read or written (RPC-077).
+        """
+        return self.write(change, authorise=authorise, prepare=prepare).snapshot
+
+    def write(
+        self, change: Change, *, authorise: Authorise | None = None, prepare: Prepare | None = None
+    ) -> Written:
+        """As :meth:`commit`, for who may have to take it back with :meth:`take_back`."""
+        path = self.path
+        with write_lock(path, wait=self._lock_wait):
+            raw = read_bytes(path)
+            text = decode(raw or b"", path)
+            toml_values(text, path)
+            draft = Draft(_document(text, path), lambda: self._parsed(raw))
+            if authorise is not None:
+                authorise(draft.snapshot)
+            if not text.strip():
+                draft.document["schema_version"] = SCHEMA_VERSION
+            before = draft.document.as_string()
+            change(draft)
+            seal_secrets(draft.document, self._key_file, env=self._source.env)
+            candidate = draft.document.as_string()
+            data = candidate.encode()
+            if candidate == before or data == raw:
+                return Written(self._parsed(raw), raw, raw)
+            snapshot = self._accepted(data, raw or b"")
+            install = prepare(snapshot) if prepare is not None else None
+            stamp = replace_file(path, data, self._steps)
+            self._source.adopt(snapshot, stamp)
+            if install is not None:
+                install()
+            return Written(snapshot, raw, data)
+
+    def take_back(self, written: Written) -> bool:
+        """Put the bytes back that a commit replaced, if nobody changed the file since.
+
+        :returns: whether the file is now as it was before that commit.
+        :raises ConfigBusy: another writer held the lock for too long.
+        :raises StorageError: the file cannot be read or written.
+        """
+        if written.before == written.after:
+            return True
+        with write_lock(self.path, wait=self._lock_wait):
+            if read_bytes(self.path) != written.after:
+                return False
+            if written.before is None:
+                remove_file(self.path, self._steps)
+            else:
+                replace_file(self.path, written.before, self._steps)
+        return True
+
+    def reseal(self, key: InstallKey, *, after: Callable[[], None]) -> int:
+        """Seal every secret of the file with this key that is not, in one save, for a rotation of the key.
+
+        :param key: seals with the next key and unseals with both.
+        :param after: called once the file is saved, still under the lock.
+        :returns: how many secrets were sealed anew.
+        :raises SecretUnreadable: a sealed text cannot be read; nothing was written.
+        :raises ConfigFileInvalid: the file is not usable. ConfigBusy and StorageError as in :meth:`commit`.
+        """
+        path = self.path
+        with write_lock(path, wait=self._lock_wait):
+            raw = read_bytes(path)
+            text = decode(raw or b"", path)
+            toml_values(text, path)
+            document = _document(text, path)
+            count = reseal_secrets(document, key, env=self._source.env)
+            if count:
+                data = document.as_string().encode()
+                snapshot = self._accepted(data, raw or b"")
+                self._source.adopt(snapshot, replace_file(path, data, self._steps))
+            after()
+        return count
+
+    def _parsed(self, raw: bytes | None) -> Snapshot:
+        return parse(raw or b"", self.path, env=self._source.env, exists=raw is not None)
+
+    def _accepted(self, data: bytes, old: bytes) -> Snapshot:
+        """The candidate's snapshot, or an error that tells a fault of the file from a fault of the change."""
+        path = self.path
+        try:
+            problems = parse(data, path).problems
+            if not problems:
+                snapshot = self._parsed(data)
+                if not snapshot.problems:
+                    return snapshot
+                problems = snapshot.problems
+        except ConfigFileInvalid as error:
+            problems = error.problems
+        before = parse(old, path, env=self._source.env)
+        if before.problems:
+            raise ConfigFileInvalid(before.problems)
+        raise ConfigCandidateInvalid(problems)
+
+
+def _document(text: str, path: Path) -> tomlkit.TOMLDocument:
+    try:
+        return tomlkit.parse(text)
+    except TOMLKitError as error:
+        raise ConfigSyntaxInvalid([Problem(str(path), "", str(error))]) from error
