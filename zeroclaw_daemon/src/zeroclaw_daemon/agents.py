@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -25,6 +26,7 @@ from zeroclaw_host.worlds.kinds import Tool
 BUILT_IN_AGENT: Final = "assistant"
 """Who answers while no agent is configured (D-26)."""
 _BUILT_IN_SETTINGS: Final = AgentSettings()
+_ECHO: Final = EchoProvider()
 ALL_TOOLS: Final = "*"
 
 logger = logging.getLogger(__name__)
@@ -46,6 +48,46 @@ def settings_of(snapshot: Snapshot) -> dict[str, AgentSettings]:
     return {alias: agent for alias, agent in configured.items() if agent.enabled}
 
 
+@dataclass(frozen=True, slots=True)
+class ModelView:
+    """What one agent talks to. ``provider`` is None where this daemon has none of this ``kind``."""
+
+    kind: str
+    model: str
+    provider: Provider | None
+
+
+class ModelViews:
+    """The models of all agents, made of one whole configuration and put in place in one step (RPC-084).
+
+    What is in place belongs to one revision. While another is in force, because the file was edited by hand, its views are
+    made when they are first wanted. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._installed: tuple[str, Mapping[str, ModelView]] = ("", {})
+
+    def prepare(self, candidate: Snapshot) -> Callable[[], None]:
+        """Make the views of a candidate, which nobody sees; the returned step puts them in place.
+
+        An agent whose provider this daemon does not have is no reason to refuse a candidate: its turns say so.
+        """
+        views = candidate.revision, _views(candidate)
+
+        def install() -> None:
+            self._installed = views
+
+        return install
+
+    def view(self, alias: str, snapshot: Snapshot) -> ModelView:
+        """What this agent talks to under this configuration."""
+        revision, views = self._installed
+        if revision != snapshot.revision:
+            views = _views(snapshot)
+            self._installed = snapshot.revision, views
+        return views[alias]
+
+
 class ConfiguredAgents:
     """An :class:`~zeroclaw_daemon.agent.directory.AgentDirectory` over the configuration in force.
 
@@ -57,6 +99,7 @@ class ConfiguredAgents:
         self._current = current
         self._paths = paths
         self._tools = tools
+        self.models: Final = ModelViews()
         self._registries: dict[str, tuple[tuple[Tool, ...], ToolRegistry]] = {}
         self._withheld: set[str] = set()
 
@@ -75,10 +118,18 @@ class ConfiguredAgents:
         return await anyio.to_thread.run_sync(self._build, alias, settings, snapshot)
 
     def _build(self, alias: str, settings: AgentSettings, snapshot: Snapshot) -> Agent:
+        model = self.models.view(alias, snapshot)
+        if model.provider is None:
+            raise ProviderError(
+                f"agent {alias} wants a model provider of kind {model.kind}, which this daemon does not have",
+                remedy=Remedy(
+                    RemedyAction.SET_CONFIG, {"path": f"agents.{alias}.provider", "value": BUILT_IN_PROVIDER}
+                ),
+            )
         return Agent(
             alias=alias,
-            provider=_provider(alias, settings),
-            model=settings.model or _model_of(settings, snapshot),
+            provider=model.provider,
+            model=model.model,
             system_prompt=settings.system_prompt,
             tools=self._registry(alias, settings, snapshot),
             max_steps=settings.max_steps,
@@ -123,23 +174,16 @@ class ConfiguredAgents:
         return str(workspace)
 
 
-def _provider(alias: str, settings: AgentSettings) -> Provider:
-    kind = settings.provider.split(".")[0]
-    if kind == BUILT_IN_PROVIDER:
-        return EchoProvider()
-    raise ProviderError(
-        f"agent {alias} wants a model provider of kind {kind}, which this daemon does not have",
-        remedy=Remedy(
-            RemedyAction.SET_CONFIG, {"path": f"agents.{alias}.provider", "value": BUILT_IN_PROVIDER}
-        ),
-    )
+def _views(snapshot: Snapshot) -> dict[str, ModelView]:
+    return {alias: _view(settings, snapshot) for alias, settings in settings_of(snapshot).items()}
 
 
-def _model_of(settings: AgentSettings, snapshot: Snapshot) -> str:
+def _view(settings: AgentSettings, snapshot: Snapshot) -> ModelView:
     kind, _, name = settings.provider.partition(".")
     models = {str(key): value for key, value in snapshot.config.providers.models.items()}
-    provider = models.get(kind, {}).get(name)
-    return (provider.model if provider is not None else None) or kind
+    endpoint = models.get(kind, {}).get(name)
+    model = settings.model or (endpoint.model if endpoint is not None else None) or kind
+    return ModelView(kind, model, _ECHO if kind == BUILT_IN_PROVIDER else None)
 
 
 def _distinct(tools: Sequence[Tool]) -> list[Tool]:
