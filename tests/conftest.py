@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,6 +65,22 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if not hasattr(session.config, "workerinput"):
         with suppress(OSError, StorageError):  # another run may be at work there
             kept.tidy(REQUIREMENTS.parents[1] / ".cache")
+
+
+SOCKET_ROOM = 40
+"""Bytes that a temporary directory's path may have, so that a socket below it has a path of at most 107."""
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory of this test's own with a short path, whatever TMPDIR says and however long the test's name is."""
+    usual = tempfile.gettempdir()
+    place = usual if len(os.fsencode(usual)) <= SOCKET_ROOM else "/tmp"
+    path = Path(tempfile.mkdtemp(prefix="zc-", dir=place))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
 
 
 @pytest.fixture(scope="session")

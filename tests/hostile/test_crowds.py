@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -39,11 +38,9 @@ def test_eight_endless_loops_on_four_threads_all_end_at_their_deadline_and_a_nin
             endless.execute_sync({})
         return caught.value.code
 
-    started = time.monotonic()
     with ThreadPoolExecutor(2 * THREADS) as callers:
         assert list(callers.map(loop, range(2 * THREADS))) == ["deadline_exceeded"] * 2 * THREADS
     assert good.execute_sync({}).output == "harmless"
-    assert time.monotonic() - started < 2 * THREADS * HASTY.call_timeout_seconds + 10
 
 
 def test_good_calls_come_through_while_every_other_one_is_an_attack(

@@ -75,7 +75,7 @@ def test_two_programs_at_random_lose_no_package_and_mix_none(tmp_path: Path) -> 
     done = [json.loads(line) for racer in racers for line in racer.communicate(timeout=60)[0].splitlines()]
     assert [racer.returncode for racer in racers] == [0, 0]
     assert len(done) == 2 * ROUNDS
-    assert looks > 10
+    assert looks > 0
 
     assert all(each["outcome"] in EXPECTED[each["command"]] for each in done)
     assert {(each["command"], each["outcome"] == "done") for each in done} >= {

@@ -186,7 +186,7 @@ def test_reading_leaves_no_file_open(package_directory: Make) -> None:
         reader.read_skills()
         with pytest.raises(ComponentMissing):
             reader.read_component("skills/a")
-    assert open_files() == before
+    assert open_files() <= before
 
 
 @pytest.mark.req("PLG-004")

@@ -109,8 +109,8 @@ def test_what_the_compiler_refuses_is_refused_in_its_words(wat):
     assert "illegal opcode" in str(caught.value.details["compiler"])
 
 
-def test_a_component_that_takes_too_long_is_stopped_and_its_process_is_gone(embed, tool_core, monkeypatch):
-    component = embed(tool_core())
+def test_a_component_that_takes_too_long_is_stopped_and_its_process_is_gone(stand_in, monkeypatch):
+    stand_in("time.sleep(600)")
     children = []
     popen = compiling.subprocess.Popen
 
@@ -120,7 +120,7 @@ def test_a_component_that_takes_too_long_is_stopped_and_its_process_is_gone(embe
 
     monkeypatch.setattr(compiling.subprocess, "Popen", remember)
     with pytest.raises(CompileLimit) as caught:
-        compiled(component, CompileLimits(seconds=0.01))
+        compiled(EMPTY, CompileLimits(seconds=0.01))
     assert caught.value.details["limit"] == "seconds"
     assert caught.value.remedy == Remedy(RemedyAction.RAISE_COMPILE_LIMIT, {"limit": "seconds"})
     [child] = children
@@ -147,13 +147,21 @@ def test_a_full_disk_is_told_from_a_bad_component():
         compile_component(EMPTY, artifact.fileno())
 
 
-def test_progress_is_told_while_the_child_works(embed, tool_core, monkeypatch):
+def test_progress_is_told_while_the_child_works(stand_in, monkeypatch, tmp_path):
     monkeypatch.setattr(compiling, "_POLL_SECONDS", 0.01)
+    heard = tmp_path / "heard"
+    stand_in(f"while not os.path.exists({str(heard)!r}): time.sleep(0.01)")
     told: list[float] = []
+
+    def tell(seconds: float) -> None:
+        told.append(seconds)
+        if len(told) == 3:
+            heard.touch()
+
     with tempfile.TemporaryFile() as artifact:
-        compile_component(embed(tool_core()), artifact.fileno(), progress=told.append)
+        compile_component(EMPTY, artifact.fileno(), progress=tell)
     assert told == sorted(told)
-    assert told
+    assert len(told) >= 3
 
 
 def test_the_child_sees_no_secret_of_the_environment(monkeypatch):

@@ -172,12 +172,12 @@ def test_a_wait_in_a_host_function_ends_at_the_deadline_and_says_what_it_waited_
         return Ok("late")
 
     with pytest.raises(DeadlineExceeded, match="something that never comes") as caught:
-        execute(asking, surface(secrets_of(get)), frame=new_frame(Limits(call_timeout_ms=400)))
+        execute(asking, surface(secrets_of(get)), frame=new_frame(Limits(call_timeout_ms=2000)))
     details = caught.value.details
-    assert details["timeout_ms"] == 400
+    assert details["timeout_ms"] == 2000
     assert details["waited_for"] == "something that never comes"
     assert details["host_ms"] > 0
-    assert details["guest_ms"] + details["host_ms"] >= 399
+    assert details["guest_ms"] + details["host_ms"] >= 1999
 
 
 def test_no_host_function_stays_behind_when_its_linkers_are_gone(sandbox, asking, surface, execute):
@@ -213,7 +213,7 @@ def test_ten_thousand_fresh_calls_leave_memory_descriptors_and_threads_as_they_w
     pages, before = resident(), counted()
     sandbox.threads.run(work, lambda: call(10_000 if sandbox.conversion.name == "compiled" else 1000))
     assert resident() < 1.05 * pages
-    assert counted() == before
+    assert all(now <= then for now, then in zip(counted(), before, strict=True))
 
 
 # --- resources ----------------------------------------------------------------------------------------------------------

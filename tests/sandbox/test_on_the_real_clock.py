@@ -15,6 +15,8 @@ from zeroclaw_host.sandbox.conversion import StockConversion
 from zeroclaw_host.sandbox.frame import CallCancelled, CallFrame
 from zeroclaw_host.sandbox.interface import HostFunction, interface
 from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.linker import LinkedComponent
+from zeroclaw_host.sandbox.values import Err
 
 pytestmark = pytest.mark.realtime
 
@@ -22,6 +24,7 @@ ENDLESS = "(loop $again (br $again)) unreachable"
 TIMEOUT_MS = 100
 FUEL = 20_000_000_000
 """For some ten seconds: more than any of these guests should have, and an end for one that nothing else ends."""
+ATTEMPTS = 40
 NEVER_BY_ITSELF = Limits(call_fuel=FUEL, call_timeout_ms=600_000)
 
 
@@ -68,14 +71,14 @@ def busy_thread():
 
 @pytest.mark.req("PLG-018", "PLG-019")
 def test_a_guest_outlives_its_deadline_by_no_more_than_twenty_milliseconds(overshoot_ms):
-    found = best_of(10, overshoot_ms, 20)
+    found = best_of(ATTEMPTS, overshoot_ms, 20)
     assert 0 <= found <= 20
 
 
 @pytest.mark.req("PLG-018", "PLG-019")
 @pytest.mark.usefixtures("busy_thread")
 def test_beside_a_busy_thread_it_is_no_more_than_fifty(overshoot_ms):
-    found = best_of(10, overshoot_ms, 50)
+    found = best_of(ATTEMPTS, overshoot_ms, 50)
     assert 0 <= found <= 50
 
 
@@ -125,34 +128,40 @@ def test_a_cancelled_caller_waits_no_longer_than_the_next_tick(
         assert [type(error) for error in ended] == [CallCancelled]
         return took
 
-    assert best_of(10, measure, 20) <= 20
+    assert best_of(ATTEMPTS, measure, 20) <= 20
 
 
-def test_two_threads_run_two_guests_at_once(embed, tool_core, surface, sandbox, new_frame):
+def test_a_guest_works_while_another_one_does(embed, tool_core, surface, sandbox, new_frame):
+    """How much is gained by it is for the benchmarks to say: here it is seen that neither waits for the other's end."""
     if isinstance(sandbox.conversion, StockConversion):
         pytest.skip("the library's own conversion allows one guest at a time")
-    body = """(local $n i32) (local.set $n (i32.const 30000000))
-      (loop $again (br_if $again (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
-      (call $answer (local.get 0) (local.get 1))"""
-    linked = sandbox.load(embed(tool_core(body)), surface())
+    begun = threading.Event()
 
-    def call() -> None:
-        frame = new_frame(NEVER_BY_ITSELF)
+    def get(frame: CallFrame, name: str) -> Err:
+        begun.set()
+        return Err("not-found")
 
-        def work() -> None:
+    surface_of_both = surface(interface("zeroclaw:plugin/secrets", HostFunction("get", get)))
+    imports = '(import "zeroclaw:plugin/secrets@0.1.0" "get" (func $get (param i32 i32 i32)))'
+    ask = f"(call $get (local.get 0) (local.get 1) (i32.const 512)) {ENDLESS}"
+    endless = sandbox.load(embed(tool_core(ask, imports=imports)), surface_of_both)
+    short = sandbox.load(embed(tool_core()), surface_of_both)
+
+    def call(linked: LinkedComponent, frame: CallFrame) -> object:
+        def work() -> object:
             with sandbox.guest(linked, frame) as guest:
-                guest.call(frame, "zeroclaw:plugin/tool", "execute", "{}")
+                return guest.call(frame, "zeroclaw:plugin/tool", "execute", "{}")
 
-        sandbox.threads.run(frame, work)
+        return sandbox.threads.run(frame, work)
 
-    def share_of_one_after_the_other() -> float:
-        started = time.monotonic()
-        call()
-        call()
-        between = time.monotonic()
-        with ThreadPoolExecutor(2) as pool:
-            for done in [pool.submit(call), pool.submit(call)]:
-                done.result()
-        return (time.monotonic() - between) / (between - started)
-
-    assert best_of(40, share_of_one_after_the_other, 1 / 1.6) <= 1 / 1.6
+    # An end for it, should it be the only one that works: by then the other call has come to nothing.
+    frame = new_frame(Limits(call_fuel=10**15, call_timeout_ms=60_000))
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(call, endless, frame)
+        assert begun.wait(60)
+        for _ in range(20):
+            call(short, new_frame())
+        assert not running.done()
+        frame.cancel()
+        with pytest.raises(CallCancelled):
+            running.result(60)

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from zeroclaw_host.errors import DeadlineExceeded, PluginUnavailable
@@ -72,12 +73,13 @@ def test_an_interrupt_of_the_waiting_thread_ends_the_call_before_it_goes_on(thre
 
 
 @pytest.mark.parametrize("backend", ["asyncio"])
-@pytest.mark.realtime
 def test_cancelling_the_task_ends_the_call_before_the_task_ends(backend, threads, new_frame):
     frame = new_frame()
+    begun = threading.Event()
     ended: list[type[BaseException]] = []
 
     def work() -> None:
+        begun.set()
         try:
             frame.wait(lambda: False, "nothing")
         except CallCancelled as error:
@@ -85,25 +87,31 @@ def test_cancelling_the_task_ends_the_call_before_the_task_ends(backend, threads
             raise
 
     async def main() -> None:
-        with anyio.move_on_after(0.05) as scope:
-            await threads.run_async(frame, work)
-        assert scope.cancelled_caught
+        async with anyio.create_task_group() as group:
+            group.start_soon(threads.run_async, frame, work)
+            await anyio.to_thread.run_sync(begun.wait)
+            group.cancel_scope.cancel()
         assert ended == [CallCancelled]
 
     anyio.run(main, backend=backend)
 
 
-@pytest.mark.realtime
 def test_a_call_cancelled_while_it_still_waits_for_a_thread_never_starts(new_frame):
     threads = GuestThreads(1)
-    release = threading.Event()
-    occupied = threading.Thread(target=lambda: threads.run(new_frame(), lambda: release.wait(20)))
+    taken, release = threading.Event(), threading.Event()
+    occupied = threading.Thread(
+        target=lambda: threads.run(new_frame(), lambda: taken.set() or release.wait(60))
+    )
     occupied.start()
+    assert taken.wait(60)
     started: list[int] = []
 
     async def main() -> None:
-        with anyio.move_on_after(0.05):
-            await threads.run_async(new_frame(), lambda: started.append(1))
+        async with anyio.create_task_group() as group:
+            group.start_soon(threads.run_async, new_frame(), lambda: started.append(1))
+            while threads._pool._work_queue.empty():
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
 
     anyio.run(main)
     release.set()

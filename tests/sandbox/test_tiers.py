@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -381,6 +383,7 @@ def test_an_improvement_that_is_given_up_leaves_nothing_and_can_be_made_again(
 
     def noted(self: subprocess.Popen[bytes], *args: object, **more: object) -> None:
         spawn(self, *args, **more)  # type: ignore[arg-type]
+        os.kill(self.pid, signal.SIGSTOP)  # so that it is not done before anybody looks
         children.append(self.pid)
 
     monkeypatch.setattr(subprocess.Popen, "__init__", noted)
@@ -396,6 +399,7 @@ def test_an_improvement_that_is_given_up_leaves_nothing_and_can_be_made_again(
     assert artifacts(sandbox) == {"module": 1, "shared": 1}
     assert answer(linked) == 41
     assert sandbox.improvable() == {digest(component)}
+    monkeypatch.setattr(subprocess.Popen, "__init__", spawn)
     sandbox.improve(component)
     assert not sandbox.improvable()
 
@@ -403,21 +407,25 @@ def test_an_improvement_that_is_given_up_leaves_nothing_and_can_be_made_again(
 def test_instances_are_made_without_a_fault_while_the_form_changes(sandbox: Sandbox, plugin: Plugin) -> None:
     component = plugin(41)
     linked = sandbox.load(component, NOTHING)
-    improved = threading.Event()
+    improved, at_work = threading.Event(), threading.Semaphore(0)
 
-    def call() -> int:
-        calls = 0
+    def call() -> None:
+        assert answer(linked) == 41
+        at_work.release()
         while not improved.is_set():
             assert answer(linked) == 41
-            calls += 1
         assert answer(linked) == 41
-        return calls
 
     with ThreadPoolExecutor(2) as pool:
         callers = [pool.submit(call) for _ in range(2)]
-        sandbox.improve(component)
-        improved.set()
-        assert all(caller.result() for caller in callers)
+        try:
+            for _ in callers:
+                assert at_work.acquire(timeout=60)
+            sandbox.improve(component)
+        finally:
+            improved.set()
+        for caller in callers:
+            caller.result()
 
 
 def test_a_plugin_that_is_being_improved_is_loaded_meanwhile_in_the_form_there_is(
@@ -427,11 +435,22 @@ def test_a_plugin_that_is_being_improved_is_loaded_meanwhile_in_the_form_there_i
     sandbox.load(component, NOTHING)
     monkeypatch.setattr("zeroclaw_host.sandbox.compiling.compile._POLL_SECONDS", 0.01)
     loaded: list[LinkedComponent] = []
+    compilers: list[int] = []
+    spawn = subprocess.Popen.__init__
+
+    def noted(self: subprocess.Popen[bytes], *args: object, **more: object) -> None:
+        spawn(self, *args, **more)  # type: ignore[arg-type]
+        os.kill(self.pid, signal.SIGSTOP)  # until the plugin was loaded
+        compilers.append(self.pid)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", noted)
     with ThreadPoolExecutor(1) as pool:
 
         def load(_: float) -> None:
             if not loaded:
-                loaded.append(pool.submit(sandbox.load, component, NOTHING).result(timeout=20))
+                loaded.append(pool.submit(sandbox.load, component, NOTHING).result(timeout=60))
+                [compiler] = compilers
+                os.kill(compiler, signal.SIGCONT)
 
         sandbox.improve(component, progress=load)
     assert answer(loaded[0]) == 41

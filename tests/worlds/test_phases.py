@@ -56,7 +56,7 @@ class Stored:
     def resolve(self, scope: object) -> ResolvedConfig:
         return ResolvedConfig(scope, {}, {"token": "t0p"})  # type: ignore[arg-type]
 
-    def get(self, instance: object, key: str) -> StateEntry | None:
+    def get(self, instance: object, key: str, *, remaining: object) -> StateEntry | None:
         self.reads += 1
         return StateEntry(b"", 1)
 

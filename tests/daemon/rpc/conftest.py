@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,19 +15,28 @@ from typing import Any
 import anyio
 import pytest
 
-from zeroclaw_daemon.agent.directory import Agent, FixedAgents
+from zeroclaw_daemon.agent.directory import Agent, AgentDirectory, FixedAgents
 from zeroclaw_daemon.agent.providers.base import Provider
 from zeroclaw_daemon.agent.providers.echo import EchoProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
+from zeroclaw_daemon.agents import ConfiguredAgents
 from zeroclaw_daemon.authority.principal import Authority, PeerCredential
 from zeroclaw_daemon.authority.roster import RosterAuthority
+from zeroclaw_daemon.authority.tokens import PairedTokens
 from zeroclaw_daemon.clock import Clock, ManualClock
+from zeroclaw_daemon.config.file import Snapshot
+from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.schema import Config
+from zeroclaw_daemon.config.source import ConfigSource
+from zeroclaw_daemon.config.store import ConfigStore, Prepare
 from zeroclaw_daemon.rpc.limits import ServerLimits
+from zeroclaw_daemon.rpc.methods.config import ConfigMethods, PropertyCheck
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed
 from zeroclaw_daemon.rpc.transport.memory import MemoryListener
 from zeroclaw_daemon.rpc.transport.unix import UnixListener, connect
+from zeroclaw_host.services.sealing import KeyFile
+from zeroclaw_host.worlds.kinds import Tool
 
 PATIENCE = 60
 """Seconds after which a test that waits for the daemon has failed. No test waits this long otherwise."""
@@ -157,6 +166,57 @@ class Wire:
         self.transport.close()
 
 
+class NoTools:
+    """A daemon without plugins."""
+
+    def tools(self, snapshot: Snapshot) -> Sequence[Tool]:
+        return ()
+
+
+class Configured:
+    """A real configuration file, with everything that reads and writes it."""
+
+    def __init__(self, directory: Path, text: str, **parts: Any) -> None:
+        env = {"HOME": str(directory), **parts.get("env", {})}
+        self.paths = Paths.resolve(str(directory / "config"), env)
+        self.file = Path(self.paths.config_file)
+        self.file.parent.mkdir(mode=0o700, exist_ok=True)
+        self.file.write_text(text, encoding="utf-8")
+        self.source = ConfigSource(self.file, env)
+        self.store = ConfigStore(
+            self.source,
+            KeyFile(Path(self.paths.key_file)),
+            steps=parts.get("steps"),
+            lock_wait=parts.get("lock_wait", PATIENCE),
+        )
+        self.tokens = PairedTokens(Path(self.paths.tokens_file))
+        self.authority = RosterAuthority(lambda: self.source.current().config, self.tokens, os.geteuid())
+        self.agents = ConfiguredAgents(self.source.current, self.paths, NoTools())
+        self.reloads = 0
+
+    async def reload(self) -> dict[str, Any]:
+        self.reloads += 1
+        return {"reloading": True, "changes": ["one"]}
+
+    @property
+    def text(self) -> str:
+        """The file as it is now."""
+        return self.file.read_text(encoding="utf-8")
+
+    @property
+    def left_over(self) -> list[str]:
+        """Files beside the configuration that a save should not leave."""
+        known = {
+            "config.toml",
+            "config.toml.lock",
+            ".secret_key",
+            "paired-tokens.json",
+            "paired-tokens.json.lock",
+            "agents",
+        }
+        return sorted({entry.name for entry in self.file.parent.iterdir()} - known)
+
+
 @dataclass
 class Daemon:
     """A server in this process."""
@@ -167,6 +227,13 @@ class Daemon:
     provider: Provider
     path: Path | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    configured: Configured | None = None
+
+    @property
+    def config(self) -> Configured:
+        """The configuration of a daemon that has one."""
+        assert self.configured is not None
+        return self.configured
 
     @asynccontextmanager
     async def connect(
@@ -203,7 +270,7 @@ def serving(tmp_path: Path) -> Serving:
         *,
         socket: bool = False,
         provider: Provider | None = None,
-        agents: FixedAgents | None = None,
+        agents: AgentDirectory | None = None,
         tools: ToolRegistry | None = None,
         authority: Authority | None = None,
         limits: ServerLimits | None = None,
@@ -211,7 +278,12 @@ def serving(tmp_path: Path) -> Serving:
         capacity: int = 65536,
         uid: int | None = None,
         path: Path | None = None,
+        config: str | None = None,
+        prepare: Prepare | None = None,
+        check: PropertyCheck | None = None,
+        **parts: Any,
     ) -> AsyncGenerator[Daemon]:
+        """With ``config``, the text of a file, the daemon has a real configuration, agents and authority by it."""
         clock = clock or ManualClock()
         provider = provider or EchoProvider(clock)
         agent = Agent(
@@ -222,10 +294,23 @@ def serving(tmp_path: Path) -> Serving:
         memory = MemoryListener(peer=Peer("memory:client", credential), capacity=capacity)
         data_dir = tmp_path / "data"
         path = path or data_dir / "daemon.sock"
+        configured = Configured(tmp_path, config, **parts) if config is not None else None
+        methods: ConfigMethods | None = None
+        if configured is not None:
+            authority = authority or configured.authority
+            agents = agents or configured.agents
+            methods = ConfigMethods(
+                configured.store,
+                authority,
+                prepare=prepare or configured.agents.models.prepare,
+                check=check,
+                reload=configured.reload,
+            )
         server = Server(
             UnixListener(path, data_dir=data_dir) if socket else memory,
             agents=agents or FixedAgents(agent, Agent("other", provider, "echo-1")),
             authority=authority or RosterAuthority(Config, None, os.geteuid()),
+            config=methods,
             version="9.8.7",
             facts=lambda: facts,
             limits=limits,
@@ -246,7 +331,7 @@ def serving(tmp_path: Path) -> Serving:
             with anyio.fail_after(PATIENCE):
                 await tasks.start(server.serve)
             try:
-                yield Daemon(server, clock, connect_raw, provider, path, facts)
+                yield Daemon(server, clock, connect_raw, provider, path, facts, configured)
             finally:
                 server.stop()
 

@@ -182,7 +182,7 @@ async def test_whoever_connects_first_finds_the_modes_in_place(data: Path) -> No
     client = threading.Thread(target=connect_until_it_works)
     client.start()
     async with UnixListener(path, data_dir=data).opened():
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await anyio.to_thread.run_sync(client.join)
     assert found == [(0o600, 0o700)]
 
@@ -450,7 +450,7 @@ async def test_the_documented_two_lines_get_two_results(serving: Serving) -> Non
                 client.shutdown(socket.SHUT_WR)
                 return b"".join(iter(lambda: client.recv(4096), b""))
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             said = await anyio.to_thread.run_sync(talk)
     first, second, rest = said.split(b"\n")
     assert rest == b""
@@ -469,7 +469,7 @@ async def test_the_documented_session_works_with_socat(
         b'{"jsonrpc":"2.0","method":"status","params":{},"id":2}\n'
     )
     async with serving(socket=True) as daemon:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             done = await anyio.run_process(
                 [socat, "-t", "5", "-", f"UNIX-CONNECT:{daemon.path}"], input=lines
             )
@@ -518,7 +518,7 @@ async def test_eight_mebibytes_are_served_and_one_byte_more_is_the_end_but_no_re
                 sender.join()
                 return received
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             frame, after = await anyio.to_thread.run_sync(flood)
         assert json.loads(frame)["error"]["data"] == {"reason": "frame_too_large", "limit_bytes": limit}
         assert after == b""
@@ -569,7 +569,7 @@ async def test_clients_that_vanish_leave_no_task_and_no_descriptor(serving: Serv
                 for number in range(15):
                     tasks.start_soon(vanish_in_the_middle, number)
             await daemon.until(lambda: daemon.server.open_connections == 0)
-        assert held() == before
+        assert all(now <= then for now, then in zip(held(), before, strict=True))
 
 
 @pytest.mark.req("RPC-033", "RPC-034", "RPC-036", "RPC-234")

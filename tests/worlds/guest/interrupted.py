@@ -41,8 +41,8 @@ with Sandbox(Path(sys.argv[2])) as sandbox:
     tool = ToolPlugin.load(
         sandbox, package, scope, services, Limits(call_fuel=10**15, call_timeout_ms=600_000)
     )
-    threading.Timer(0.2, lambda: print("running", flush=True)).start()
     try:
+        threading.Timer(0.2, lambda: print("running", flush=True)).start()
         tool.execute_sync({"do": "loop"})
     except KeyboardInterrupt:
         print("interrupted", flush=True)

@@ -47,7 +47,7 @@ class Interrupt:
 
 @pytest.mark.req("PAINS-1")
 def test_an_interrupt_at_any_line_of_a_call_leaves_the_line_free_for_the_next(new_store):
-    store = new_store(limits=Limits(call_timeout_ms=5000), clock=time.monotonic)
+    store = new_store(limits=Limits(call_timeout_ms=20_000), clock=time.monotonic)
     number, before = 0, sys.gettrace()
     while True:
         number += 1
