@@ -24,7 +24,14 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from zeroclaw_daemon import strict_json
-from zeroclaw_daemon.config.saving import FILE_MODE, Steps, replace_file, storage_error, write_lock
+from zeroclaw_daemon.config.saving import (
+    FILE_MODE,
+    LOCK_WAIT_SECONDS,
+    Steps,
+    replace_file,
+    storage_error,
+    write_lock,
+)
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
 
 PREFIX: Final = "zct_"
@@ -108,6 +115,7 @@ class PairedTokens:
     :param on_error: told once of each change for the worse, by the methods that answer "no" instead of raising.
     :param steps: the steps of a save.
     :param now: the time that a new token is stamped with.
+    :param lock_wait: seconds to wait for another program that writes the file.
     """
 
     def __init__(
@@ -117,11 +125,13 @@ class PairedTokens:
         on_error: Callable[[ZeroclawError], None] = _ignore,
         steps: Steps | None = None,
         now: Callable[[], datetime] = _now,
+        lock_wait: float = LOCK_WAIT_SECONDS,
     ) -> None:
         self._path = path
         self._on_error = on_error
         self._steps = steps
         self._now = now
+        self._lock_wait = lock_wait
         self._lock = threading.Lock()
         self._read: tuple[bytes, tuple[PairedToken, ...]] = (b"", ())
         self._error: ZeroclawError | None = None
@@ -171,7 +181,7 @@ class PairedTokens:
         :raises ConfigBusy: another program holds its lock.
         :raises StorageError: it cannot be written; no token was paired.
         """
-        with write_lock(self._path, what=_WHAT):
+        with write_lock(self._path, what=_WHAT, wait=self._lock_wait):
             tokens = self.list()
             if len(tokens) >= MAX_TOKENS:
                 raise TooManyTokens(
@@ -195,7 +205,7 @@ class PairedTokens:
         :raises TokenNotFound: there is none with this id.
         :raises ZeroclawError: as :meth:`pair`.
         """
-        with write_lock(self._path, what=_WHAT):
+        with write_lock(self._path, what=_WHAT, wait=self._lock_wait):
             tokens = self.list()
             found = next((token for token in tokens if token.id == token_id), None)
             if found is None:
@@ -230,7 +240,7 @@ class PairedTokens:
             if error.errno == errno.ELOOP:
                 raise self._unusable("is a link", RemedyAction.CLEAR_BY_HAND) from None
             raise storage_error(error, str(self._path), f"read {_WHAT}") from error
-        with open(descriptor, "rb") as stream:  # noqa: PTH123 — a descriptor, not a path
+        try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise self._unusable("is not a regular file", RemedyAction.CLEAR_BY_HAND)
@@ -238,10 +248,13 @@ class PairedTokens:
                 raise self._unusable("belongs to another user", RemedyAction.CLEAR_BY_HAND)
             if stat.S_IMODE(status.st_mode) & ~FILE_MODE:
                 raise self._unusable("may be read or written by others", RemedyAction.RESTRICT_FILE)
-            try:
-                raw = stream.read(MAX_BYTES + 1)
-            except OSError as error:
-                raise storage_error(error, str(self._path), f"read {_WHAT}") from error
+            raw = b""
+            while len(raw) <= MAX_BYTES and (part := os.read(descriptor, MAX_BYTES + 1 - len(raw))):
+                raw += part
+        except OSError as error:
+            raise storage_error(error, str(self._path), f"read {_WHAT}") from error
+        finally:
+            os.close(descriptor)
         if len(raw) > MAX_BYTES:
             raise self._unusable(f"has more than {MAX_BYTES} bytes", RemedyAction.CLEAR_BY_HAND)
         if not raw:
