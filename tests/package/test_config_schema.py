@@ -330,3 +330,49 @@ def test_no_text_raises_anything_but_a_configuration_error(typed: ConfigSchema, 
     except ConfigInvalid:
         return
     assert found == {name: json.loads(text)}
+
+
+PORT = {"type": "integer", "maximum": 10, "default": 4, "description": "Where."}
+
+
+@pytest.mark.req("PLG-148", "PLG-149")
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("prot", "4", "property prot is not in the schema"),
+        ("port", "four", "property port is not the text of one integer"),
+        ("port", "4.0", "property port is not the text of one integer"),
+        ("port", "11", "property port does not satisfy the schema at properties/port/maximum, which is 10"),
+        ("mode", "c", 'does not satisfy the schema at properties/mode/enum, which is ["a", "b"]'),
+        ("tags", '["a", 1]', 'at properties/tags/items/type, which is "string"'),
+        ("tags", '{"a": 1}', "is not the text of one array"),
+    ],
+)
+def test_one_text_is_checked_by_itself(name: str, text: str, words: str) -> None:
+    properties = {
+        "port": PORT,
+        "mode": {"enum": ["a", "b"], "type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    }
+    compiled = ConfigSchema.compile(schema(properties, required=["port", "mode"]))
+    with pytest.raises(ConfigInvalid) as caught:
+        compiled.check(name, text)
+    assert words in caught.value.message
+    assert caught.value.details["properties"][0] == name  # type: ignore[index]
+
+
+@pytest.mark.req("PLG-148", "PLG-149")
+def test_a_text_that_fits_does_not_wait_for_the_others() -> None:
+    compiled = ConfigSchema.compile(schema({"port": PORT, "key": TEXT}, required=["port", "key"]))
+    compiled.check("port", "10")
+    compiled.check("key", "")
+    assert compiled.properties["port"].default == "4"
+    assert compiled.properties["key"].default is None
+
+
+def test_a_rule_that_is_long_is_named_and_not_repeated() -> None:
+    compiled = ConfigSchema.compile(schema({"p": {"type": "string", "enum": ["x" * 100]}}))
+    with pytest.raises(ConfigInvalid) as caught:
+        compiled.check("p", "hunter2")
+    assert caught.value.message.endswith("at properties/p/enum")
+    assert "hunter2" not in str(caught.value)

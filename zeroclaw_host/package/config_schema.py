@@ -30,6 +30,8 @@ MAX_VALUE_DEPTH: Final = 64
 """Arrays and objects in one configured value."""
 MAX_PROBLEMS: Final = 16
 """How many problems one error names."""
+MAX_SHOWN_RULE: Final = 80
+"""Characters of a rule that an error repeats."""
 _INTEGERS: Final = range(-(2**63), 2**64)
 """What a signed or an unsigned 64-bit integer holds."""
 
@@ -43,15 +45,21 @@ class ConfigProperty:
     secret: bool
     required: bool
     description: str | None
+    default: str | None = None
+    """The schema's ``default`` as the text an operator would store. It is only said: nothing puts it in."""
 
 
 class ConfigSchema:
     """A compiled ``config_schema``. ``properties`` holds the top-level properties by name, in the manifest's order."""
 
     def __init__(
-        self, validator: jsonschema_rs.Draft202012Validator, properties: Mapping[str, ConfigProperty]
+        self,
+        validator: jsonschema_rs.Draft202012Validator,
+        properties: Mapping[str, ConfigProperty],
+        raw: Mapping[str, Any],
     ) -> None:
         self._validator = validator
+        self._raw = raw
         self.properties = properties
 
     @classmethod
@@ -70,7 +78,7 @@ class ConfigSchema:
             raise schema_error(tuple(error.instance_path), "is not valid JSON Schema") from None
         except (ValueError, jsonschema_rs.ReferencingError):
             raise schema_error((), "cannot be compiled") from None
-        return cls(validator, _properties(raw))
+        return cls(validator, _properties(raw), raw)
 
     @property
     def required(self) -> frozenset[str]:
@@ -103,6 +111,44 @@ class ConfigSchema:
         self.validate(typed)
         return typed
 
+    def check(self, name: str, text: str) -> None:
+        """Check the stored text of one property, whatever else is configured.
+
+        :raises ConfigInvalid: the property is unknown, or the text is none that the schema accepts for it.
+        """
+        if name not in self.properties:
+            _refuse([(name, "is not in the schema")])
+        kind = self.properties[name].type
+        try:
+            value = _decode(kind, text)
+        except (ValueError, RecursionError):
+            _refuse([(name, f"is not the text of one {kind.value}")])
+        problems: list[tuple[str, str]] = []
+        try:
+            for error in self._validator.iter_errors({name: value}):
+                if error.instance_path and len(problems) < MAX_PROBLEMS:
+                    problems.append((name, self._broken(error.schema_path)))
+        except ValueError:
+            problems.append((name, "cannot be validated"))
+        if problems:
+            _refuse(problems)
+
+    def _broken(self, schema_path: list[str | int]) -> str:
+        """Which rule is broken, and what it asks for where that is short. A schema is the author's, and public."""
+        node: Any = self._raw
+        for part in schema_path:
+            if isinstance(node, dict) and part in node:
+                node = cast("dict[object, object]", node)[part]
+            elif isinstance(node, list) and isinstance(part, int) and part < len(cast("list[object]", node)):
+                node = cast("list[object]", node)[part]
+            else:
+                node = None
+                break
+        place = "/".join(printable(str(part)) for part in schema_path)
+        wanted = "" if node is None else json.dumps(node, ensure_ascii=False)
+        shown = f", which is {printable(wanted)}" if 0 < len(wanted) <= MAX_SHOWN_RULE else ""
+        return f"does not satisfy the schema at {place}{shown}"
+
     def validate(self, configuration: Mapping[str, object]) -> None:
         """Check a typed object, secrets included.
 
@@ -114,8 +160,7 @@ class ConfigSchema:
         try:
             for error in self._validator.iter_errors(dict(configuration)):
                 if error.instance_path or not problems:
-                    place = "/".join(printable(str(part)) for part in error.schema_path)
-                    problems.append((_first(error.instance_path), f"does not satisfy the schema at {place}"))
+                    problems.append((_first(error.instance_path), self._broken(error.schema_path)))
                 if len(problems) >= MAX_PROBLEMS:
                     break
         except ValueError:
@@ -135,8 +180,13 @@ def _properties(raw: Mapping[str, Any]) -> dict[str, ConfigProperty]:
             secret=schema.get(SECRET) is True,
             required=name in required,
             description=description if isinstance(description, str) else None,
+            default=_as_text(schema["default"]) if "default" in schema else None,
         )
     return found
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _decode(kind: PropertyType, text: str) -> object:

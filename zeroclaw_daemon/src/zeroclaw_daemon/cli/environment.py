@@ -16,6 +16,7 @@ from zeroclaw_daemon.config.paths import Paths
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_daemon.config.store import ConfigStore
+    from zeroclaw_daemon.entry_properties import EntryProperties
     from zeroclaw_host.services.sealing import KeyFile
 
 
@@ -51,7 +52,18 @@ class Environment:
         from zeroclaw_daemon.config.source import FileSource
         from zeroclaw_daemon.config.store import ConfigStore
 
-        return ConfigStore(FileSource(self.config_file, os.environ), self.key_file)
+        return ConfigStore(
+            FileSource(self.config_file, os.environ),
+            self.key_file,
+            checks=lambda: self.entry_properties.check,
+        )
+
+    @cached_property
+    def entry_properties(self) -> EntryProperties:
+        """What the installed packages say of their instances' properties."""
+        from zeroclaw_daemon.entry_properties import EntryProperties
+
+        return EntryProperties(self.snapshot, self.paths)
 
     @cached_property
     def key_file(self) -> KeyFile:

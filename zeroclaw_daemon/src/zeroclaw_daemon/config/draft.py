@@ -26,17 +26,29 @@ Writable = MutableMapping[str, Any]
 _WRAP_LISTS_FROM: Final = 3
 """A list of this many texts is written one a line, so that a change of one shows as one line."""
 
+ValueCheck = Callable[[str, object], None]
+"""Takes a path and the value to be written there; raises a :class:`PropertyError` to refuse it."""
+
+
+def unchecked(path: str, value: object) -> None:
+    """Refuses nothing."""
+    del path, value
+
 
 class Draft:
     """The file as it was read under the lock, to be changed in place.
 
     :param document: the file's text, parsed; :attr:`document` is the same object.
     :param snapshot: makes the snapshot of the file as it was.
+    :param check: refuses a value that is to be written and that somebody else knows more about than the schema.
     """
 
-    def __init__(self, document: TOMLDocument, snapshot: Callable[[], Snapshot]) -> None:
+    def __init__(
+        self, document: TOMLDocument, snapshot: Callable[[], Snapshot], check: ValueCheck = unchecked
+    ) -> None:
         self._document: Final = document
         self._make_snapshot: Final = snapshot
+        self._check: Final = check
         self._snapshot: Snapshot | None = None
 
     @property
@@ -63,7 +75,9 @@ class Draft:
         segments = segments_of(path)
         wanted = coerce(find_value(segments), value, path=path)
         if wanted is not None:
-            _write(self._table(segments), segments[-1], wanted)
+            table = self._table(segments)
+            self._check(path, wanted)
+            _write(table, segments[-1], wanted)
         else:
             self._remove(segments)
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from zeroclaw_daemon.config.draft import Draft
+from zeroclaw_daemon.config.draft import Draft, ValueCheck, unchecked
 from zeroclaw_daemon.config.file import Snapshot, decode, parse, read_bytes, toml_values
 from zeroclaw_daemon.config.problems import (
     ConfigCandidateInvalid,
@@ -80,6 +80,7 @@ class ConfigStore:
     :param key_file: the installation's key. It is made when a first secret is to be sealed, and never else.
     :param steps: the steps of a save; a test gives its own.
     :param lock_wait: seconds to wait for another writer.
+    :param checks: makes, for each commit, what judges values that the schema alone cannot.
     """
 
     def __init__(
@@ -89,11 +90,13 @@ class ConfigStore:
         *,
         steps: Steps | None = None,
         lock_wait: float = LOCK_WAIT_SECONDS,
+        checks: Callable[[], ValueCheck] = lambda: unchecked,
     ) -> None:
         self._source: Final = source
         self._key_file: Final = key_file
         self._steps: Final = steps or Steps()
         self._lock_wait: Final = lock_wait
+        self._checks: Final = checks
 
     @property
     def path(self) -> Path:
@@ -144,7 +147,7 @@ class ConfigStore:
             raw = read_bytes(path)
             text = decode(raw or b"", path)
             toml_values(text, path)
-            draft = Draft(_document(text, path), lambda: self._parsed(raw))
+            draft = Draft(_document(text, path), lambda: self._parsed(raw), self._checks())
             if authorise is not None:
                 authorise(draft.snapshot)
             if not text.strip():
