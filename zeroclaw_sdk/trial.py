@@ -10,7 +10,7 @@ from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import SchemaConfigResolver
 from zeroclaw_host.services.logging import MemoryLogSink
-from zeroclaw_host.services.state import StateEntry, StateFault
+from zeroclaw_host.services.state import Remaining, StateEntry, StateFault, no_deadline
 from zeroclaw_sdk.guest.host import RecordingHost, StateError
 
 
@@ -38,7 +38,9 @@ class TrialState:
     def __init__(self) -> None:
         self._kept: dict[InstanceIdentity, RecordingHost] = {}
 
-    def get(self, instance: InstanceIdentity, key: str) -> StateEntry | None:
+    def get(
+        self, instance: InstanceIdentity, key: str, *, remaining: Remaining = no_deadline
+    ) -> StateEntry | None:
         """See :meth:`StateStore.get`."""
         try:
             found = self._of(instance).state_get(key)
@@ -46,14 +48,29 @@ class TrialState:
             raise StateFault(error.word) from None
         return None if found is None else StateEntry(found.value, found.revision)
 
-    def put(self, instance: InstanceIdentity, key: str, value: bytes, expected_revision: int | None) -> int:
+    def put(
+        self,
+        instance: InstanceIdentity,
+        key: str,
+        value: bytes,
+        expected_revision: int | None,
+        *,
+        remaining: Remaining = no_deadline,
+    ) -> int:
         """See :meth:`StateStore.put`."""
         try:
             return self._of(instance).state_put(key, value, expected_revision)
         except StateError as error:
             raise StateFault(error.word) from None
 
-    def delete(self, instance: InstanceIdentity, key: str, expected_revision: int) -> None:
+    def delete(
+        self,
+        instance: InstanceIdentity,
+        key: str,
+        expected_revision: int,
+        *,
+        remaining: Remaining = no_deadline,
+    ) -> None:
         """See :meth:`StateStore.delete`."""
         try:
             self._of(instance).state_delete(key, expected_revision)

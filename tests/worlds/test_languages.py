@@ -50,7 +50,15 @@ class Stored:
     def get(self, instance: InstanceIdentity, key: str, *, remaining: object) -> StateEntry | None:
         return self.entry
 
-    def put(self, instance: InstanceIdentity, key: str, value: bytes, expected_revision: int | None, *, remaining: object) -> int:
+    def put(
+        self,
+        instance: InstanceIdentity,
+        key: str,
+        value: bytes,
+        expected_revision: int | None,
+        *,
+        remaining: object,
+    ) -> int:
         self.written.append((value, expected_revision))
         revision = 0 if self.entry is None else self.entry.revision
         if (expected_revision or 0) != revision:
@@ -58,7 +66,9 @@ class Stored:
         self.entry = StateEntry(value, revision + 1)
         return revision + 1
 
-    def delete(self, instance: InstanceIdentity, key: str, expected_revision: int, *, remaining: object) -> None:
+    def delete(
+        self, instance: InstanceIdentity, key: str, expected_revision: int, *, remaining: object
+    ) -> None:
         assert self.entry is not None
         assert expected_revision == self.entry.revision
         self.entry = None

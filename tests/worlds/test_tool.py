@@ -66,7 +66,15 @@ class DictState:
     def get(self, instance: InstanceIdentity, key: str, *, remaining: object) -> StateEntry | None:
         return self.entries.get((instance, key))
 
-    def put(self, instance: InstanceIdentity, key: str, value: bytes, expected_revision: int | None, *, remaining: object) -> int:
+    def put(
+        self,
+        instance: InstanceIdentity,
+        key: str,
+        value: bytes,
+        expected_revision: int | None,
+        *,
+        remaining: object,
+    ) -> int:
         found = self.entries.get((instance, key))
         if (found.revision if found else None) != expected_revision:
             raise StateFault("conflict")
@@ -74,7 +82,9 @@ class DictState:
         self.entries[instance, key] = StateEntry(value, self.revision)
         return self.revision
 
-    def delete(self, instance: InstanceIdentity, key: str, expected_revision: int, *, remaining: object) -> None:
+    def delete(
+        self, instance: InstanceIdentity, key: str, expected_revision: int, *, remaining: object
+    ) -> None:
         found = self.entries.get((instance, key))
         if found is None:
             raise StateFault("not-found")

@@ -1,0 +1,388 @@
+"""The database file of durable state: made whole and private, opened only if it is ours, shared with other programs.
+
+Programs that use it at once take turns; how long one waits for its turn is its caller's time. Whatever is wrong with the
+file, the system or the key ends as :class:`StateUnavailable`, and nothing is made anew in its place (PLG-159).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
+from zeroclaw_host.services.state import Remaining, StateFault
+
+BUSY_SECONDS: Final = 5.0
+"""How long at most an operation waits for other programs."""
+
+_POLL_SECONDS: Final = (0.001, 0.02)
+"""Between two attempts: at first, and at most."""
+
+_FILE_MODE: Final = 0o600
+_VERSION: Final = 1
+_STEPS_BETWEEN_LOOKS: Final = 100_000
+"""Steps of the database's machine between two looks at the clock while a whole file is checked."""
+
+_SCHEMA: Final = f"""
+PRAGMA journal_mode = WAL;
+BEGIN;
+CREATE TABLE plugin_state (
+    owner BLOB NOT NULL,
+    locator BLOB PRIMARY KEY,
+    ciphertext TEXT NOT NULL CHECK (ciphertext LIKE 'enc2:%')
+) WITHOUT ROWID;
+CREATE INDEX plugin_state_owner ON plugin_state (owner);
+CREATE TABLE plugin_state_revisions (
+    owner BLOB PRIMARY KEY,
+    last_revision INTEGER NOT NULL CHECK (last_revision > 0)
+) WITHOUT ROWID;
+PRAGMA user_version = {_VERSION};
+COMMIT;
+"""
+
+_OBJECTS: Final = {
+    ("table", "plugin_state"),
+    ("table", "plugin_state_revisions"),
+    ("index", "plugin_state_owner"),
+}
+_COLUMNS: Final = {
+    "plugin_state": ["owner", "locator", "ciphertext"],
+    "plugin_state_revisions": ["owner", "last_revision"],
+}
+
+_SETTINGS: Final = """
+PRAGMA synchronous = FULL;
+PRAGMA fullfsync = ON;
+PRAGMA secure_delete = ON;
+PRAGMA trusted_schema = OFF;
+PRAGMA cell_size_check = ON;
+"""
+
+
+class StateUnavailable(StorageError):
+    """Plugins' state cannot be used. ``details`` holds ``path`` and ``reason``, a word: ``link``, ``not_a_file``,
+    ``open_to_others``, ``foreign``, ``damaged``, ``key_replaced``, ``busy``, ``revisions_used_up`` or ``failed``. Never says
+    what is stored.
+    """
+
+    code = "state_unavailable"
+
+
+@dataclass(slots=True)
+class InstanceIndex:
+    """The rows of one instance, all found whole: the size of each value by locator, and the highest revision."""
+
+    sizes: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    total: int = 0
+    highest: int = 0
+
+
+class Connection:
+    """One open database, for one thread at a time.
+
+    ``indexes`` are valid as long as no other connection changed anything.
+    """
+
+    def __init__(self, raw: sqlite3.Connection, file: tuple[int, int]) -> None:
+        self.raw = raw
+        self.file = file
+        self.indexes: dict[bytes, InstanceIndex] = {}
+        self._version = -1
+
+    def refresh(self) -> None:
+        """Forget the indexes if another connection changed something. Inside a transaction."""
+        (version,) = self.raw.execute("PRAGMA data_version").fetchone()
+        if version != self._version:
+            self.indexes.clear()
+            self._version = version
+
+
+class StateFile:
+    """The database at a path, and the connections to it.
+
+    :param path: the file; made by :meth:`create` alone.
+    :param now: seconds that only grow. :param sleep: waits so many seconds.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.path: Final = path
+        self._now = now
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._checked: tuple[int, int] | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything is in the file's place."""
+        return os.path.lexists(self.path)
+
+    def close(self) -> None:
+        """Close every connection that nobody uses."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.raw.close()
+
+    def forget_history(self) -> None:
+        """Take what was replaced out of the file beside the database too, as far as nobody is reading there.
+
+        :raises StateUnavailable: the database cannot be used.
+        """
+        with self.failures():
+            self._look()
+            raw = _connect(self.path)
+            try:
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                raw.close()
+
+    def create(self) -> None:
+        """Make an empty database unless there is one. Others find no file, or the whole of it.
+
+        :raises StateUnavailable: it cannot be made.
+        """
+        temporary = self.path.with_name(f"{self.path.name}-{secrets.token_hex(8)}.partial")
+        with self.failures():
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(temporary, flags, _FILE_MODE)
+            try:
+                try:
+                    os.fchmod(descriptor, _FILE_MODE)
+                    raw = _connect(temporary)
+                    try:
+                        raw.executescript(_SETTINGS + _SCHEMA)
+                    finally:
+                        raw.close()
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                # Somebody who was quicker may have swept this file away already; then his is the one.
+                with suppress(FileExistsError, FileNotFoundError):
+                    os.link(temporary, self.path)
+            finally:
+                self._sweep(temporary)
+            _sync(self.path.parent)
+            if self.exists:
+                for left in self.path.parent.glob(f"{self.path.name}-*.partial"):
+                    self._sweep(left)
+
+    def _sweep(self, temporary: Path) -> None:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(OSError):
+                temporary.with_name(temporary.name + suffix).unlink()
+
+    @contextmanager
+    def transaction(self, remaining: Remaining, *, writes: bool) -> Generator[Connection]:
+        """One transaction on the database, which exists; what the block does is there as a whole, or not at all.
+
+        :param remaining: the time the caller has; what it raises passes through.
+        :raises StateUnavailable: the database cannot be used.
+        """
+        end = self._now() + BUSY_SECONDS
+        with self.failures():
+            connection = self._take(remaining, end)
+            try:
+                self._begin(connection, remaining, end, "BEGIN IMMEDIATE" if writes else "BEGIN")
+                connection.refresh()
+                yield connection
+                connection.raw.execute("COMMIT")
+            except StateFault:  # an answer, and nothing was changed
+                connection.raw.execute("ROLLBACK")
+                self._give_back(connection)
+                raise
+            except BaseException:
+                connection.indexes.clear()
+                connection.raw.close()  # rolls back
+                raise
+        self._give_back(connection)
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._lock:
+            self._idle.append(connection)
+
+    def _begin(self, connection: Connection, remaining: Remaining, end: float, begin: str) -> None:
+        pause = _POLL_SECONDS[0]
+        while True:
+            try:
+                connection.raw.execute(begin)
+                connection.raw.execute("SELECT 1 FROM plugin_state LIMIT 1").fetchone()
+                return
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error):
+                    raise
+                if connection.raw.in_transaction:
+                    connection.raw.execute("ROLLBACK")
+                left = min(remaining(), end - self._now())
+                if left <= 0:
+                    raise
+            self._sleep(min(pause, left))
+            pause = min(2 * pause, _POLL_SECONDS[1])
+
+    def _take(self, remaining: Remaining, end: float) -> Connection:
+        """An idle connection to the file that is there now, or a new one."""
+        file = self._look()
+        with self._lock:
+            if self._idle and self._idle[-1].file != file:
+                stale, self._idle = self._idle, []
+            else:
+                stale = []
+            found = self._idle.pop() if self._idle else None
+        for connection in stale:
+            connection.raw.close()
+        return found or self._open(file, remaining, end)
+
+    def _open(self, file: tuple[int, int], remaining: Remaining, end: float) -> Connection:
+        raw = _connect(self.path)
+        try:
+            pause = _POLL_SECONDS[0]
+            while True:
+                try:
+                    raw.executescript(_SETTINGS)
+                    self._recognise(raw, file, remaining)
+                    break
+                except sqlite3.OperationalError as error:
+                    left = min(remaining(), end - self._now())
+                    if not _is_busy(error) or left <= 0:
+                        raise
+                self._sleep(min(pause, left))
+                pause = min(2 * pause, _POLL_SECONDS[1])
+            if self._look() != file:
+                raise self.unavailable("failed", "was replaced while it was opened")
+        except BaseException:
+            raw.close()
+            raise
+        return Connection(raw, file)
+
+    def _recognise(self, raw: sqlite3.Connection, file: tuple[int, int], remaining: Remaining) -> None:
+        """Refuse a database that another program made; look once at the whole of each file."""
+        (version,) = raw.execute("PRAGMA user_version").fetchone()
+        objects = set(
+            raw.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+        )
+        if version != _VERSION or objects != _OBJECTS:
+            raise self.unavailable("foreign", "is no database of this program and version")
+        for table, columns in _COLUMNS.items():
+            if [row[1] for row in raw.execute(f"PRAGMA table_info({table})")] != columns:
+                raise self.unavailable("foreign", "is no database of this program and version")
+        (mode,) = raw.execute("PRAGMA journal_mode").fetchone()
+        if mode != "wal":
+            (mode,) = raw.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise self.unavailable("failed", "cannot be used by several programs at once here")
+        if self._checked == file:
+            return
+        raw.set_progress_handler(lambda: remaining() <= 0, _STEPS_BETWEEN_LOOKS)
+        try:
+            found = raw.execute("PRAGMA integrity_check(1)").fetchall()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                remaining()  # which raises
+            raise
+        finally:
+            raw.set_progress_handler(None, 0)
+        if found != [("ok",)]:
+            raise self.unavailable("damaged", "is damaged")
+        self._checked = file
+
+    def _look(self) -> tuple[int, int]:
+        """The file that is there, and that it and what lies beside it are private files."""
+        for suffix in ("-wal", "-shm", "-journal"):
+            with suppress(FileNotFoundError):
+                self._look_at(self.path.with_name(self.path.name + suffix))
+        return self._look_at(self.path)
+
+    def _look_at(self, path: Path) -> tuple[int, int]:
+        found = os.lstat(path)
+        by_hand = Remedy(RemedyAction.CLEAR_BY_HAND, {"path": str(path)})
+        if stat.S_ISLNK(found.st_mode):
+            raise self.unavailable("link", "is a link", path, by_hand)
+        if not stat.S_ISREG(found.st_mode):
+            raise self.unavailable("not_a_file", "is not a regular file", path, by_hand)
+        if found.st_mode & 0o077:
+            restrict = Remedy(RemedyAction.RESTRICT_FILE, {"path": str(path)})
+            raise self.unavailable(
+                "open_to_others", "can be read or written by others than its owner", path, restrict
+            )
+        return found.st_dev, found.st_ino
+
+    @contextmanager
+    def failures(self) -> Generator[None]:
+        """Turn what the system and the database say into our errors; their own words name files and nothing stored.
+
+        :raises StateUnavailable: for every :class:`OSError` and :class:`sqlite3.Error` of the block.
+        """
+        try:
+            yield
+        except OSError as error:
+            remedy = (
+                Remedy(RemedyAction.FREE_SPACE, {"path": str(self.path)}) if error.errno in NO_SPACE else None
+            )
+            said = (error.strerror or type(error).__name__).lower()
+            raise self.unavailable("failed", f"cannot be used: {said}", remedy=remedy) from error
+        except sqlite3.Error as error:
+            raise self._of_database(error) from error
+
+    def _of_database(self, error: sqlite3.Error) -> StateUnavailable:
+        code = getattr(error, "sqlite_errorcode", None)
+        primary = None if code is None else code & 0xFF
+        if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return self.unavailable("busy", "has been in use by another program for too long")
+        if primary == sqlite3.SQLITE_NOTADB:
+            return self.unavailable("foreign", "is no database")
+        if primary == sqlite3.SQLITE_CORRUPT:
+            return self.unavailable("damaged", "is damaged")
+        remedy = None
+        if primary == sqlite3.SQLITE_FULL:
+            remedy = Remedy(RemedyAction.FREE_SPACE, {"path": str(self.path)})
+        return self.unavailable("failed", f"cannot be used: {error}", remedy=remedy)
+
+    def unavailable(
+        self, reason: str, what: str, path: Path | None = None, remedy: Remedy | None = None
+    ) -> StateUnavailable:
+        """The error that says what is wrong with the file."""
+        path = path or self.path
+        return StateUnavailable(
+            f"the file of plugins' state {what} ({path})",
+            remedy=remedy,
+            details={"path": str(path), "reason": reason},
+        )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"file:{quote(str(path))}?mode=rw",
+        uri=True,
+        timeout=0,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
