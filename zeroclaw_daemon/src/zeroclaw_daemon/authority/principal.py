@@ -66,14 +66,10 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Whoever a connection acts for.
-
-    ``admin`` is what held when it was bound; :meth:`Authority.rights` says what holds now.
-    """
+    """Whoever a connection acts for. What it may do is not part of it: :meth:`Authority.rights` says what holds now."""
 
     id: str
     provider: str
-    admin: bool
     proof: Proof = field(default=Proof(), repr=False)
 
 

@@ -124,7 +124,7 @@ class RosterAuthority:
         name, rights = self._proved(proof, self._policy_of(None))
         known_by = NATIVE if proof.token is not None else PEER
         provider = _OPERATOR if rights.operator else known_by
-        return Principal(name, provider, admin=rights.admin, proof=proof)
+        return Principal(name, provider, proof)
 
     def _proved(self, proof: Proof, policy: Policy) -> tuple[str, Rights]:
         """The principal id and the rights that this proof is worth under this policy."""
