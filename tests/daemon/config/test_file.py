@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zeroclaw_daemon.config.file import load, parse
-from zeroclaw_daemon.config.location import Place, locate
+from zeroclaw_daemon.config.location import Place, Places
 from zeroclaw_daemon.config.problems import (
     ConfigCandidateInvalid,
     ConfigFileInvalid,
@@ -436,7 +436,8 @@ def test_positions_are_found_in_every_way_a_table_can_be_written() -> None:
         ("deep", "est", "k"): Place(11, 1),
         ("nowhere",): None,
     }
-    assert {path: locate(text, path) for path in expected} == expected
+    places = Places(text)
+    assert {path: places.of(path) for path in expected} == expected
 
 
 @given(data=st.binary(max_size=60))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import tomlkit
 from tomlkit import TOMLDocument
-from tomlkit.items import AoT, Array, Table
+from tomlkit.items import AoT, Array, InlineTable, Table
 
+from zeroclaw_daemon.config.map_keys import MapKeyExists, MapKeyNotFound, check_create, check_rename, map_at
 from zeroclaw_daemon.config.properties import (
     PropertyValueInvalid,
     UnknownProperty,
@@ -16,7 +17,8 @@ from zeroclaw_daemon.config.properties import (
     find_value,
     segments_of,
 )
-from zeroclaw_daemon.config.shape import Value, ValueKind
+from zeroclaw_daemon.config.renaming import renamed
+from zeroclaw_daemon.config.shape import RowsOf, Value, ValueKind
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot
@@ -38,7 +40,7 @@ def unchecked(path: str, value: object) -> None:
 class Draft:
     """The file as it was read under the lock, to be changed in place.
 
-    :param document: the file's text, parsed; :attr:`document` is the same object.
+    :param document: the file's text, parsed.
     :param snapshot: makes the snapshot of the file as it was.
     :param check: refuses a value that is to be written and that somebody else knows more about than the schema.
     """
@@ -46,14 +48,14 @@ class Draft:
     def __init__(
         self, document: TOMLDocument, snapshot: Callable[[], Snapshot], check: ValueCheck = unchecked
     ) -> None:
-        self._document: Final = document
+        self._document = document
         self._make_snapshot: Final = snapshot
         self._check: Final = check
         self._snapshot: Snapshot | None = None
 
     @property
     def document(self) -> TOMLDocument:
-        """The document, for a change that no method here makes."""
+        """The document, for a change that no method here makes. A key that is renamed makes a new one."""
         return self._document
 
     @property
@@ -93,20 +95,116 @@ class Draft:
         present = [str(element) for element in cast("Sequence[object]", table.get(segments[-1], ()))]
         _write(table, segments[-1], [*present, *(each for each in added if each not in present)])
 
-    def unset(self, path: str) -> None:
+    def comment(self, path: str, text: str) -> None:
+        """Put a comment behind the value of a property that is there, in place of one that stands there.
+
+        :param text: one line without control characters.
+        :raises PropertyValueInvalid: the property stands in an inline table, which holds no comments.
+        """
+        segments = segments_of(path)
+        if not self._exists(segments):
+            return
+        table = self._table(segments)
+        if isinstance(table, InlineTable):
+            raise PropertyValueInvalid(
+                f"{path}: it stands in an inline table, which holds no comments", details={"property": path}
+            )
+        table[segments[-1]].comment(text)
+
+    def unset(self, path: str) -> bool:
         """Take a property out, secrets included. One that is not there is left out already.
 
+        :returns: whether it was there.
         :raises UnknownProperty: the path names nothing.
         """
         segments = segments_of(path)
         find_value(segments)
+        there = self._exists(segments)
         self._remove(segments)
+        return there
+
+    def create_key(self, map_path: str, key: str) -> None:
+        """Make an empty table under a new key of a map, or an empty row of that name.
+
+        :raises UnknownProperty: there is no map at the path.
+        :raises PropertyValueInvalid: the key breaks the map's rule, or needs a value.
+        :raises MapKeyExists: it is there already.
+        """
+        check_create(map_path, key)
+        segments = (*segments_of(map_path), key)
+        if self._exists(segments):
+            raise MapKeyExists(map_path, key)
+        if isinstance(map_at(map_path), RowsOf):
+            self._add_row(segments)
+            return
+        table = self._table(segments)
+        table[key] = tomlkit.inline_table() if isinstance(table, InlineTable) else tomlkit.table()
+
+    def delete_key(self, map_path: str, key: str) -> None:
+        """Take a key out of a map, or a row out of its rows, with everything below it.
+
+        :raises UnknownProperty: there is no map at the path.
+        :raises MapKeyNotFound: the map has no such key.
+        """
+        map_at(map_path)
+        segments = segments_of(map_path)
+        self._require(map_path, key)
+        around = self._node(segments)
+        if isinstance(around, (AoT, Array)):
+            rows = cast("MutableSequence[object]", around)
+            del rows[next(index for index, row in enumerate(rows) if _name(row) == key)]
+        else:
+            self._remove((*segments, key))
+
+    def rename_key(self, map_path: str, old: str, new: str) -> None:
+        """Give a key of a map, or a row, another name; everything below it, its place and the comments stay.
+
+        :raises UnknownProperty: there is no map at the path.
+        :raises PropertyValueInvalid: the new key breaks the map's rule, or the old one may not be renamed.
+        :raises MapKeyNotFound: the map has no such key.
+        :raises MapKeyExists: the new one is there already.
+        """
+        check_rename(map_path, old, new)
+        self._require(map_path, old)
+        segments = segments_of(map_path)
+        if self._exists((*segments, new)):
+            raise MapKeyExists(map_path, new)
+        if isinstance(map_at(map_path), RowsOf):
+            self._table((*segments, old, "name"))["name"] = new
+        else:
+            text = renamed(self._document.as_string(), (*self._indexed(segments), old), new)
+            self._document = tomlkit.parse(text)
 
     def _remove(self, segments: Sequence[str]) -> None:
         if self._exists(segments):
             del self._table(segments)[segments[-1]]
 
+    def _require(self, map_path: str, key: str) -> None:
+        """:raises MapKeyNotFound: the map has no such key."""
+        around = self._node(segments_of(map_path))
+        if isinstance(around, (AoT, Array)):
+            known = [str(_name(row)) for row in cast("Sequence[object]", around)]
+        else:
+            known = list(cast("Writable", around)) if isinstance(around, MutableMapping) else []
+        if key not in known:
+            raise MapKeyNotFound(map_path, key, known)
+
+    def _add_row(self, segments: Sequence[str]) -> None:
+        """Add an empty row; where there is no row yet, they are written as headers."""
+        rows = self._node(segments[:-1])
+        row = tomlkit.inline_table() if isinstance(rows, Array) else tomlkit.table()
+        row["name"] = segments[-1]
+        if rows is None:
+            around = self._table(segments[:-1])
+            around[segments[-2]] = tomlkit.array() if isinstance(around, InlineTable) else tomlkit.aot()
+            rows = around[segments[-2]]
+        cast("MutableSequence[object]", rows).append(row)
+
     def _exists(self, segments: Sequence[str]) -> bool:
+        return self._node(segments) is not None
+
+    def _node(self, segments: Sequence[str]) -> object:
+        """What stands at the path, or None."""
         node: object = self._document
         for segment in segments:
             if isinstance(node, MutableMapping):
@@ -115,8 +213,20 @@ class Draft:
                 rows = _tables(cast("Sequence[object]", node))
                 node = next((row for row in rows if row.get("name") == segment), None)
             else:
-                return False
-        return node is not None
+                return None
+        return node
+
+    def _indexed(self, segments: Sequence[str]) -> tuple[str | int, ...]:
+        """The path with the names of rows as their indexes; everything on it exists."""
+        path: list[str | int] = []
+        for position, segment in enumerate(segments):
+            around = self._node(segments[:position])
+            if isinstance(around, (AoT, Array)):
+                names = [_name(row) for row in cast("Sequence[object]", around)]
+                path.append(names.index(segment))
+            else:
+                path.append(segment)
+        return tuple(path)
 
     def _table(self, segments: Sequence[str]) -> Writable:
         """The table that holds the property; tables on the way are made, rows are not."""
@@ -133,8 +243,13 @@ class Draft:
                     raise _no_row(segments, position + 1)
                 table[key] = tomlkit.table(is_super_table=position < len(segments) - 2)
                 table = cast("Writable", table[key])
-            else:
+            elif isinstance(inner, MutableMapping):
                 table = cast("Writable", inner)
+            else:
+                path = ".".join(segments)
+                raise PropertyValueInvalid(
+                    f"{path}: {key} is no table in the file", details={"property": path}
+                )
             position += 1
         return table
 
@@ -148,6 +263,10 @@ def _list_type(dotted: str, segments: Sequence[str]) -> Value:
 
 def _tables(rows: Sequence[object]) -> Iterator[Writable]:
     return (cast("Writable", row) for row in rows if isinstance(row, MutableMapping))
+
+
+def _name(row: object) -> object:
+    return cast("Writable", row).get("name") if isinstance(row, MutableMapping) else None
 
 
 def _row(rows: Sequence[object], segments: Sequence[str], position: int) -> Writable:

@@ -10,7 +10,7 @@ from typing import Final, cast
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from zeroclaw_daemon.config.location import Place, locate
+from zeroclaw_daemon.config.location import Place, Places
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.section import RuleBroken
 from zeroclaw_daemon.config.shape import table_at
@@ -80,14 +80,14 @@ def problems_of(
     :param text: the file's text, for places.
     :param overrides: dotted paths that an environment variable sets; their faults have no place in the file.
     """
-    overridden = frozenset(overrides)
+    overridden, places = frozenset(overrides), Places(text)
     found: list[Problem] = []
     for details in error.errors(include_url=False, include_input=True, include_context=True):
         path = _path(details)
         dotted = ".".join(str(part) for part in path)
         from_environment = dotted in overridden
         message = _message(details, path) + (" (set by an environment variable)" if from_environment else "")
-        place = None if from_environment else locate(text, path)
+        place = None if from_environment else places.of(path)
         found.append(Problem(file, dotted, message, place))
     return tuple(sorted(found, key=lambda problem: (problem.place or Place(0, 0), problem.property)))
 
