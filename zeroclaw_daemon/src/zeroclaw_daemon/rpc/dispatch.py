@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zeroclaw_daemon.authority.principal import Authority
+from zeroclaw_daemon.authority.principal import AuthenticationFailed, Authority, Forbidden
+from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.envelope import Request
 from zeroclaw_daemon.rpc.errors import InitializeRequired, UnknownMethod
 from zeroclaw_daemon.rpc.methods.table import TABLE, Signature
 from zeroclaw_daemon.strict_json import JsonValue
+from zeroclaw_host.errors import ZeroclawError
+
+logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
@@ -46,6 +50,13 @@ class Dispatcher:
         method = self._served.get(request.method)
         if method is None:
             raise UnknownMethod
+        try:
+            return await self._call(method, caller, request)
+        except (AuthenticationFailed, Forbidden) as error:
+            _audit(method, caller, error)
+            raise
+
+    async def _call(self, method: Signature, caller: Caller, request: Request) -> JsonValue:
         if method.opens:
             if not request.wants_reply:
                 return None  # A handshake that nobody waits for opens nothing (RPC-235).
@@ -56,6 +67,18 @@ class Dispatcher:
         params = method.params.parse(request.params) if method.params is not None else None
         result = await self._handlers[method.name](caller, params)
         return result.to_json()
+
+
+def _audit(method: Signature, caller: Caller, error: ZeroclawError) -> None:
+    """Record a refusal: who wanted what, and the rule. Nothing that the caller sent, paths included."""
+    facts = {name: error.details[name] for name in ("rule", "grant") if name in error.details}
+    if caller.principal is not None:
+        facts |= {"principal": caller.principal.id, "provider": caller.principal.provider}
+    record(
+        logger, logging.WARNING, "a call was refused",
+        action="denied", category="audit", outcome="failure",
+        peer=caller.link.peer.label, method=method.name, reason=error.code, **facts,
+    )  # fmt: skip
 
 
 class CallerHandler:
