@@ -62,6 +62,8 @@ class RemedyAction(Enum):
     ALLOW_UPDATE = "allow_update"
     """``package`` (``name@version``), ``items`` (a JSON list), and ``from`` or ``registry`` where the run named it: update
     a package to a version that wants more than the installed one has."""
+    BIND_CHANNEL = "bind_channel"
+    """``package``, and ``alias`` and ``egress`` (``declared`` or ``none``) where they are known: bind a channel to an alias."""
     REPAIR_PLUGINS = "repair_plugins"
     """No argument: clear away what interrupted commands left in the plugins directory."""
     NAME_REGISTRY = "name_registry"

@@ -21,7 +21,7 @@ from weakref import WeakSet
 from zeroclaw_host.errors import Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.installation.account import account
 from zeroclaw_host.installation.discovery import Discovery, InstalledPackage, discover
-from zeroclaw_host.installation.install import InstallReport, install
+from zeroclaw_host.installation.install import InstallReport, PrepareRow, install
 from zeroclaw_host.installation.migrate import Migration, migrate
 from zeroclaw_host.installation.package_log import Action, Journal, Unlogged
 from zeroclaw_host.installation.remove import RemoveReport, remove
@@ -132,6 +132,7 @@ class PluginHost:
         *,
         registry: RegistryClient | None = None,
         verify: bool = True,
+        prepare_row: PrepareRow | None = None,
         on_download: DownloadProgress | None = None,
         on_compile: CompileProgress | None = None,
     ) -> InstallReport:
@@ -140,6 +141,7 @@ class PluginHost:
         :param source: a path, a registry's ``name`` or ``name@version``, or a reader of a package.
         :param registry: where names are looked up.
         :param verify: whether the component must load here; all other checks hold in any case (PLG-038, PLG-039).
+        :param prepare_row: prepares what this install is to configure, in place of ``rows``.
         :param on_download: told the bytes that arrived, and how many are announced.
         :param on_compile: told the seconds spent compiling so far.
         :raises ZeroclawError: nothing was installed; see :func:`~zeroclaw_host.installation.install.install`.
@@ -155,6 +157,7 @@ class PluginHost:
             policy=self.policy,
             load_check=load_check if verify else None,
             rows=self._rows,
+            prepare_row=prepare_row,
             journal=self._journal,
         )
 

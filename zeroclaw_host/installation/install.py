@@ -7,7 +7,7 @@ move that publishes them, nothing is at the package's name; from then on all of 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from zeroclaw_host.installation.filesystem import FileSystem, Operation, PosixFi
 from zeroclaw_host.installation.lock import Clock, DirectoryLock, locked
 from zeroclaw_host.installation.package_log import Action, Journal, Unlogged
 from zeroclaw_host.installation.pipeline import LoadCheck, prepare
-from zeroclaw_host.installation.rows import RowStore, seed_for
+from zeroclaw_host.installation.rows import RowChange, RowStore, seed_for
 from zeroclaw_host.installation.staging import Staging, staging
 from zeroclaw_host.installation.transaction import NameOccupied, Step
 from zeroclaw_host.package.admission import AdmittedPackage
@@ -26,6 +26,8 @@ from zeroclaw_host.package.manifest import Manifest
 from zeroclaw_host.package.notices import Notice
 from zeroclaw_host.package.reader import PackageReader
 from zeroclaw_host.package.signature import SignaturePolicy, SignatureVerdict
+
+PrepareRow = Callable[[Manifest], RowChange | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ def install(
     policy: SignaturePolicy,
     load_check: LoadCheck | None,
     rows: RowStore | None = None,
+    prepare_row: PrepareRow | None = None,
     filesystem: FileSystem | None = None,
     clock: Clock | None = None,
     journal: Journal | None = None,
@@ -72,6 +75,8 @@ def install(
 
     :param load_check: None installs a component that was never tried (PLG-039).
     :param rows: where the row of the default tool binding is seeded; None seeds none.
+    :param prepare_row: prepares what is to be configured for the package, in place of ``rows``. It is asked twice, before the
+        component is compiled and under the directory's lock, and its refusal is the install's.
     :param journal: told what is published before it is, and what was refused.
     :raises PackageError: admission refused the package.
     :raises ZeroclawError: the component does not load.
@@ -85,6 +90,8 @@ def install(
         def before_compiling(package: AdmittedPackage) -> None:
             told.about(package, policy)
             require_free(directory, package.manifest.name, policy)
+            if prepare_row is not None:
+                prepare_row(package.manifest)
 
         package = prepare(reader, policy, load_check, before_compiling=before_compiling)
         name = package.manifest.name
@@ -92,7 +99,10 @@ def install(
         with locked(directory, clock=clock) as lock:
             require_free(directory, name, policy)
             seed = seed_for(package.manifest)
-            row = rows.prepare(seed) if rows is not None and seed is not None else None
+            if prepare_row is not None:
+                row = prepare_row(package.manifest)
+            else:
+                row = rows.prepare(seed) if rows is not None and seed is not None else None
             with staging(lock, filesystem or PosixFileSystem(), name) as work:
                 work.fill(payload(package))
                 told.begin(work)

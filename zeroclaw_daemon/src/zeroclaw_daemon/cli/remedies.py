@@ -74,7 +74,7 @@ def _set_config(arguments: Arguments, place: Place) -> Advice:
 
 def _unset_config(arguments: Arguments, place: Place) -> Advice:
     path = arguments.get("path", "")
-    return Advice(f"Take {visible(path)} out again.", place.command("config unset", path))
+    return Advice(f"Take {visible(path)} out again.", place.command("config delete", path))
 
 
 def _raise_limit(arguments: Arguments, place: Place) -> Advice:
@@ -135,6 +135,24 @@ def _allow_update(arguments: Arguments, place: Place) -> Advice:
         return Advice(f"{sentence} Each item goes with an option --allow-token of its own.")
     return Advice(
         sentence, command(place.config_dir, *words("plugin update"), *parts, platform=place.platform)
+    )
+
+
+def bind_command(place: Place, package: str, alias: str | None, egress: str | None) -> str | None:
+    """The command that binds a channel; an alias that is the operator's to choose is the bare word ALIAS (PLG-199)."""
+    parts: list[str] = [package, Word("--channel-alias"), alias if alias is not None else Word("ALIAS")]
+    if egress is not None:
+        parts += (Word("--egress"), Word(egress))
+    if not all(map(is_plain, (place.config_dir, *parts))):
+        return None
+    return command(place.config_dir, *words("plugin bind"), *parts, platform=place.platform)
+
+
+def _bind_channel(arguments: Arguments, place: Place) -> Advice:
+    package, alias, egress = (arguments.get(name) for name in ("package", "alias", "egress"))
+    return Advice(
+        f"Bind the channel of {visible(package or 'the package')}.",
+        bind_command(place, package, alias, egress) if package is not None else None,
     )
 
 
@@ -245,6 +263,7 @@ _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] =
     RemedyAction.REMOVE_PLUGIN: _remove_plugin,
     RemedyAction.UPDATE_PLUGIN: _update_plugin,
     RemedyAction.ALLOW_UPDATE: _allow_update,
+    RemedyAction.BIND_CHANNEL: _bind_channel,
     RemedyAction.REPAIR_PLUGINS: _repair_plugins,
     RemedyAction.NAME_REGISTRY: _name_registry,
     RemedyAction.REPORT_TO_REGISTRY: _report_to_registry,

@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import tomlkit
+from tomlkit import TOMLDocument
+from tomlkit.container import Container
+from tomlkit.items import Array, InlineTable
+from tomlkit.items import Table as TomlTable
 
 from zeroclaw_daemon.config.draft import Draft
 from zeroclaw_daemon.config.problems import ConfigFileInvalid
@@ -79,20 +83,54 @@ class FileRow:
             self._store.commit(self._drop)
 
     def _add(self, draft: Draft) -> None:
-        plugins = cast("Table", draft.document.setdefault("plugins", tomlkit.table(is_super_table=True)))
-        if "entries" not in plugins:
-            plugins["entries"] = tomlkit.aot()
-        rows = cast("list[Table]", plugins["entries"])
-        if all(row.get("name") != self._seed.key for row in rows):
-            row = tomlkit.table()
-            row["name"] = self._seed.key
-            row["egress_hosts"] = list(self._seed.egress_hosts)
-            rows.append(cast("Table", row))
+        add_row(draft.document, self._seed)
 
     def _drop(self, draft: Draft) -> None:
-        plugins = cast("Table", draft.document["plugins"])
-        rows = cast("list[Table]", plugins["entries"])
-        for index, row in enumerate(rows):
-            if row.get("name") == self._seed.key:
-                del rows[index]
-                return
+        drop_row(draft.document, self._seed.key)
+
+
+def add_row(document: TOMLDocument, seed: RowSeed) -> None:
+    """Write a row, however the file writes its rows; one that is there already stays as it is."""
+    plugins, inline = table_in(document, "plugins")
+    if "entries" not in plugins:
+        plugins["entries"] = tomlkit.array() if inline else tomlkit.aot()
+    inline = isinstance(plugins["entries"], Array)
+    rows = cast("list[Table]", plugins["entries"])
+    if all(row.get("name") != seed.key for row in rows):
+        row = new_table(inline=inline)
+        row["name"] = seed.key
+        row["egress_hosts"] = list(seed.egress_hosts)
+        rows.append(row)
+
+
+def drop_row(document: TOMLDocument, key: str) -> None:
+    """Take the row of this name out, if there is one."""
+    plugins = cast("Table", cast("Table", document).get("plugins", {}))
+    rows = cast("list[Table]", plugins.get("entries", []))
+    for index, row in enumerate(rows):
+        if row.get("name") == key:
+            del rows[index]
+            return
+
+
+def table_in(document: TOMLDocument, *path: str) -> tuple[Table, bool]:
+    """The table at a path, made where it is missing, and whether what is put into it is to be written on its line."""
+    table, inline = cast("Table", document), False
+    for key in path:
+        if key not in table:
+            table[key] = new_table(inline=inline, above=True)
+        inline = inline or isinstance(table[key], InlineTable) or _is_dotted(table, key)
+        table = cast("Table", table[key])
+    return table, inline
+
+
+def new_table(*, inline: bool, above: bool = False) -> Table:
+    """An empty table; ``above`` that holds tables alone, which need no header of its own."""
+    return cast("Table", tomlkit.inline_table() if inline else tomlkit.table(is_super_table=above))
+
+
+def _is_dotted(table: Table, key: str) -> bool:
+    """Whether the table of this name is there by dotted keys alone, so that no header may follow."""
+    container = table.value if isinstance(table, TomlTable) else table
+    body = container.body if isinstance(container, Container) else []
+    return any(found is not None and found.key == key and found.is_dotted() for found, _ in body)

@@ -1,0 +1,257 @@
+"""Binding the channel of a package to an alias: ``[channels.plugin.<alias>]``, and the row of the instance that comes to be.
+
+Both are written in one save (PLG-232). What is there already is never changed, so a second run leaves every byte as it is
+(PLG-252).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, cast
+
+from tomlkit import TOMLDocument
+
+from zeroclaw_daemon.config import names
+from zeroclaw_daemon.config.draft import Draft
+from zeroclaw_daemon.config.entries import ConfigRowStore, Table, add_row, drop_row, new_table, table_in
+from zeroclaw_daemon.config.file import Snapshot
+from zeroclaw_daemon.config.problems import ConfigFileInvalid
+from zeroclaw_daemon.config.schema import Config
+from zeroclaw_daemon.config.store import ConfigStore, Written
+from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
+from zeroclaw_host.installation.rows import GOVERNED_TRANSPORTS, RowSeed, owns_state, seed_for
+from zeroclaw_host.instance import InstanceIdentity
+from zeroclaw_host.package.manifest import Capability, Manifest
+
+
+class Egress(StrEnum):
+    """What a row that is made starts with."""
+
+    DECLARED = "declared"
+    NONE = "none"
+
+
+class NotAChannel(ZeroclawError):
+    """The package provides no channel, so there is nothing to bind. ``details`` holds ``package``."""
+
+    code = "package_provides_no_channel"
+    kind = Kind.INVALID
+
+
+class AliasInvalid(ZeroclawError):
+    """The text cannot name a channel. ``details`` holds ``alias``."""
+
+    code = "channel_alias_invalid"
+    kind = Kind.INVALID
+
+
+class AliasTaken(ZeroclawError):
+    """The alias is bound to another package, and stays so. ``details`` holds ``alias`` and ``package``, its owner."""
+
+    code = "channel_alias_taken"
+    kind = Kind.CONFLICT
+
+
+class EgressUndecided(ZeroclawError):
+    """A row is to be made, the package declares destinations, and nobody said whether they are granted.
+
+    ``details`` holds ``package``, ``alias`` and ``hosts``.
+    """
+
+    code = "egress_undecided"
+    kind = Kind.REFUSED
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a binding did, or is about to do."""
+
+    identity: InstanceIdentity
+    binding_created: bool
+    owns_row: bool
+    """Whether the instance is owed a row at all (PLG-244)."""
+    row: RowSeed | None
+    """The row that is made; None where one is there, or none is owed."""
+    declared: tuple[str, ...]
+    """The destinations the package declares and has a transport for."""
+    egress: Egress | None
+
+    @property
+    def egress_not_applied(self) -> bool:
+        """Whether a decision was given that decides nothing, because the row is there already or none is owed (PLG-249)."""
+        return self.egress is not None and self.row is None
+
+
+def require_channel(manifest: Manifest) -> None:
+    """:raises NotAChannel: the package provides no channel (PLG-237)."""
+    if Capability.CHANNEL not in manifest.capabilities:
+        has = ", ".join(capability.value for capability in manifest.capabilities)
+        raise NotAChannel(
+            f"{manifest.name} provides no channel to bind; it has: {has}", details={"package": manifest.name}
+        )
+
+
+def require_alias(alias: str) -> None:
+    """:raises AliasInvalid: the text cannot name a channel (PLG-238)."""
+    try:
+        names.alias(alias)
+    except ValueError as error:
+        raise AliasInvalid(
+            f"a channel cannot be named {alias!r}: {error}", details={"alias": alias}
+        ) from None
+
+
+def usable_declaration(manifest: Manifest) -> tuple[str, ...]:
+    """The destinations a package declares, if it asks for a transport that could reach them (PLG-245)."""
+    return () if GOVERNED_TRANSPORTS.isdisjoint(manifest.permissions) else tuple(manifest.egress.hosts)
+
+
+def owned_instances(manifest: Manifest, config: Config) -> tuple[InstanceIdentity, ...]:
+    """The instances whose keys the package owns: its tool, then one for each bound alias, by alias (PLG-136).
+
+    Empty for a version that owns no state.
+    """
+    if not owns_state(manifest):
+        return ()
+    tool = (InstanceIdentity.default_tool(manifest.name),) if Capability.TOOL in manifest.capabilities else ()
+    return (*tool, *bound_channels(manifest, config))
+
+
+def bound_channels(manifest: Manifest, config: Config) -> tuple[InstanceIdentity, ...]:
+    """The channel instances of a package, one for each alias bound to it, by alias."""
+    if Capability.CHANNEL not in manifest.capabilities:
+        return ()
+    return tuple(
+        InstanceIdentity(manifest.name, Capability.CHANNEL, alias)
+        for alias, channel in sorted(config.channels.plugin.items())
+        if channel.package == manifest.name
+    )
+
+
+def decide(snapshot: Snapshot, manifest: Manifest, alias: str, egress: Egress | None) -> Bound:
+    """What binding would do. The first refusal that applies is raised, in this order, and nothing is written.
+
+    :raises NotAChannel: see :func:`require_channel`.
+    :raises AliasInvalid: see :func:`require_alias`.
+    :raises ConfigFileInvalid: ``[plugins]`` cannot be read (PLG-241).
+    :raises AliasTaken: another package has the alias (PLG-239).
+    :raises EgressUndecided: ``egress`` is needed and not given (PLG-242).
+    """
+    require_channel(manifest)
+    require_alias(alias)
+    if snapshot.problems:
+        raise ConfigFileInvalid(snapshot.problems)
+    found = snapshot.config.channels.plugin.get(alias)
+    if found is not None and found.package != manifest.name:
+        raise AliasTaken(
+            f"channels.plugin.{alias} is bound to {found.package}, and stays so; take another alias for {manifest.name}",
+            details={"alias": alias, "package": found.package},
+        )
+    identity = InstanceIdentity(manifest.name, Capability.CHANNEL, alias)
+    declared = usable_declaration(manifest)
+    owns = owns_state(manifest)
+    missing = owns and snapshot.config.plugins.entry(identity.key) is None
+    if missing and declared and egress is None:
+        raise EgressUndecided(
+            f"{manifest.name} declares that it reaches {', '.join(declared)}: say --egress declared to grant that, or "
+            "--egress none to grant nothing",
+            remedy=Remedy(
+                RemedyAction.BIND_CHANNEL,
+                {"package": manifest.name, "alias": alias, "egress": Egress.NONE.value},
+            ),
+            details={"package": manifest.name, "alias": alias, "hosts": declared},
+        )
+    seed = RowSeed(identity, declared if egress is Egress.DECLARED else ()) if missing else None
+    return Bound(identity, found is None, owns, seed, declared, egress)
+
+
+class BindingChange:
+    """A binding, its row and, for an install, the row of the package's tool: prepared, and written in one save.
+
+    :param tool: the row of the package's tool, where it is missing.
+    """
+
+    def __init__(
+        self, store: ConfigStore, manifest: Manifest, bound: Bound, tool: RowSeed | None = None
+    ) -> None:
+        self._store: Final = store
+        self._manifest: Final = manifest
+        self._tool: Final = tool
+        self._written: Written | None = None
+        self.bound = bound
+
+    @property
+    def creates(self) -> bool:
+        """Whether the row of the package's tool is made."""
+        return self._tool is not None
+
+    def commit(self) -> None:
+        """Write all of it; what came there in between stays as it is.
+
+        :raises ZeroclawError: as :func:`decide`, judged by the file under its lock, or the file cannot be written.
+        """
+        self._written = self._store.write(self._write)
+
+    def undo(self) -> None:
+        """The file as it was before; where somebody else changed it since, only what was written here goes."""
+        written, self._written = self._written, None
+        if written is not None and not self._store.take_back(written):
+            self._store.commit(self._take_out)
+
+    def _write(self, draft: Draft) -> None:
+        identity = self.bound.identity
+        self.bound = decide(draft.snapshot, self._manifest, identity.binding, self.bound.egress)
+        if self.bound.binding_created:
+            _add_binding(draft.document, identity)
+        for seed in (self._tool, self.bound.row):
+            if seed is not None:
+                add_row(draft.document, seed)
+
+    def _take_out(self, draft: Draft) -> None:
+        if self.bound.binding_created:
+            _drop_binding(draft.document, self.bound.identity.binding)
+        for seed in (self._tool, self.bound.row):
+            if seed is not None:
+                drop_row(draft.document, seed.key)
+
+
+def bind(store: ConfigStore, manifest: Manifest, alias: str, egress: Egress | None) -> Bound:
+    """Bind an installed package's channel to an alias, in one save.
+
+    :raises ZeroclawError: a refusal of :func:`decide`, a file of an older layout, or one that cannot be read or written.
+    """
+    require_channel(manifest)
+    require_alias(alias)
+    change = BindingChange(store, manifest, decide(store.current(), manifest, alias, egress))
+    change.commit()
+    return change.bound
+
+
+def with_binding(
+    store: ConfigStore, alias: str, egress: Egress | None
+) -> Callable[[Manifest], BindingChange]:
+    """What an install prepares for a package whose channel it binds as well (PLG-229, PLG-231)."""
+
+    def prepare(manifest: Manifest) -> BindingChange:
+        bound = decide(store.current(), manifest, alias, egress)
+        seed = seed_for(manifest)
+        row = ConfigRowStore(store).prepare(seed) if seed is not None else None
+        return BindingChange(store, manifest, bound, seed if row is not None and row.creates else None)
+
+    return prepare
+
+
+def _add_binding(document: TOMLDocument, identity: InstanceIdentity) -> None:
+    channels, inline = table_in(document, "channels", "plugin")
+    table = new_table(inline=inline)
+    table["package"] = identity.package
+    table["enabled"] = True
+    channels[identity.binding] = table
+
+
+def _drop_binding(document: TOMLDocument, alias: str) -> None:
+    channels = cast("Table", cast("Table", document).get("channels", {}).get("plugin", {}))
+    if alias in channels:
+        del channels[alias]
