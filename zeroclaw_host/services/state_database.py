@@ -28,6 +28,9 @@ BUSY_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = (0.001, 0.02)
 """Between two attempts: at first, and at most."""
 
+_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+"""What the database keeps beside its file, by the end of its name."""
+
 _FILE_MODE: Final = 0o600
 _VERSION: Final = 1
 _STEPS_BETWEEN_LOOKS: Final = 100_000
@@ -122,6 +125,7 @@ class StateFile:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.path: Final = path
+        self._beside = [path.with_name(path.name + suffix) for suffix in _SIDE_FILES]
         self._now = now
         self._sleep = sleep
         self._lock = threading.Lock()
@@ -185,7 +189,7 @@ class StateFile:
                     self._sweep(left)
 
     def _sweep(self, temporary: Path) -> None:
-        for suffix in ("", "-wal", "-shm", "-journal"):
+        for suffix in ("", *_SIDE_FILES):
             with suppress(OSError):
                 temporary.with_name(temporary.name + suffix).unlink()
 
@@ -304,9 +308,9 @@ class StateFile:
 
     def _look(self) -> tuple[int, int]:
         """The file that is there, and that it and what lies beside it are private files."""
-        for suffix in ("-wal", "-shm", "-journal"):
+        for path in self._beside:
             with suppress(FileNotFoundError):
-                self._look_at(self.path.with_name(self.path.name + suffix))
+                self._look_at(path)
         return self._look_at(self.path)
 
     def _look_at(self, path: Path) -> tuple[int, int]:

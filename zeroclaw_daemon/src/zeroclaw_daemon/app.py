@@ -30,22 +30,26 @@ from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.resolver import EntryResolver
 from zeroclaw_daemon.config.saving import DIRECTORY_MODE, make_private, storage_error
 from zeroclaw_daemon.config.source import ConfigSource
+from zeroclaw_daemon.config.store import ConfigStore
 from zeroclaw_daemon.config.strays import strays
 from zeroclaw_daemon.daemon_log import DaemonLogHandler, LogFile, guest_log
+from zeroclaw_daemon.entry_properties import EntryProperties
 from zeroclaw_daemon.leaves import unwrapped
 from zeroclaw_daemon.plugin_improvement import PluginImprovement
 from zeroclaw_daemon.plugin_tools import PluginTools
 from zeroclaw_daemon.plugins import plugins_dir, signature_policy
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.limits import ServerLimits
+from zeroclaw_daemon.rpc.methods.config import ConfigMethods
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.unix import UnixListener
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.terminal import Terminal, TerminalHandler
-from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.errors import StorageError, ZeroclawError
 from zeroclaw_host.installation.discovery import Discovery, discover
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.sealing import KeyFile
+from zeroclaw_host.services.state_store import DurableState
 
 SWITCH_SECONDS: Final = 0.0005
 """How long a thread of the daemon may keep the interpreter from another that waits for it. Guests run on threads and need
@@ -91,7 +95,16 @@ class Daemon:
             self._paired = PairedTokens(Path(self._paths.tokens_file), on_error=_report_tokens)
             self._paired.valid()  # What is wrong with them is said at the start.
             key_file = KeyFile(Path(self._paths.key_file))
-            services = InstanceServices(config=EntryResolver(self._config.current, key_file), log=guests)
+            self._store = ConfigStore(
+                self._config,
+                key_file,
+                checks=lambda: EntryProperties(self._config.current, self._paths).check,
+            )
+            state = DurableState(Path(self._paths.state_file), key_file, report=_report_state)
+            undo.callback(state.close)
+            services = InstanceServices(
+                config=EntryResolver(self._config.current, key_file), log=guests, state=state
+            )
             self._improvement = PluginImprovement(lambda: self._tools.host)
             self._activation = Activation(self._discover)
             self._tools = PluginTools(
@@ -111,12 +124,14 @@ class Daemon:
         """Serve the endpoint until a signal says otherwise."""
         snapshot = self._config.current()
         agents = ConfiguredAgents(self._config.current, self._paths, self._tools)
+        authority = RosterAuthority(lambda: self._config.current().config, self._paired, os.geteuid())
         server = Server(
             UnixListener(Path(self._paths.endpoint), data_dir=Path(self._paths.data_dir)),
             agents=agents,
-            authority=RosterAuthority(lambda: self._config.current().config, self._paired, os.geteuid()),
+            authority=authority,
             version=version("zeroclaw-daemon"),
             facts=self._facts,
+            config=ConfigMethods(self._store, authority, prepare=agents.models.prepare, reload=self.reload),
             limits=ServerLimits(max_connections=snapshot.config.rpc.max_local_connections),
         )
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # D-36
@@ -241,6 +256,14 @@ def _report_tokens(error: ZeroclawError) -> None:
     record(
         logger, logging.ERROR, error.message,
         action="paired_tokens_unusable", category="audit", outcome="failure", details=dict(error.details), remedy=error.remedy,
+    )  # fmt: skip
+
+
+def _report_state(error: StorageError) -> None:
+    record(
+        logger, logging.ERROR, f"plugins' state is not available: {error.message}",
+        action="state_unavailable", category="state", outcome="failure",
+        details=dict(error.details), remedy=error.remedy,
     )  # fmt: skip
 
 
