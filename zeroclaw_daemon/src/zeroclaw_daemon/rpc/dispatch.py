@@ -6,6 +6,7 @@ a refusal says nothing about what would have been valid (RPC-040, RPC-235).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from zeroclaw_daemon.authority.principal import AuthenticationFailed, Authority, Forbidden
