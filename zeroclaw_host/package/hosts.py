@@ -24,6 +24,7 @@ _FORBIDDEN: Final = "/@?#\\"
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _WITH_PORT: Final = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]+):[^:]*")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_PLAIN: Final = re.compile(r"[a-z0-9.-]+")
 
 
 class HostFault(StrEnum):
@@ -106,6 +107,16 @@ def parse_hosts(entries: Iterable[str]) -> tuple[HostPattern, ...]:
     return tuple(sorted(patterns))
 
 
+def canonical_host(text: str) -> str | HostFault:
+    """The canonical text of one exact host, or why it has none. A wildcard is no host."""
+    return _judge_characters(text) or _judge_name(text)
+
+
+def address_text(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    """The one form in which an address is an entry."""
+    return str(address) if isinstance(address, ipaddress.IPv4Address) else _canonical_ipv6(address)
+
+
 def _judge(entry: str) -> str | HostFault:
     """The canonical text of an entry, or why it has none."""
     if fault := _judge_characters(entry):
@@ -113,30 +124,36 @@ def _judge(entry: str) -> str | HostFault:
     if entry in ("*", WILDCARD):
         return HostFault.EVERY_HOST
     name = entry.removeprefix(WILDCARD)
-    wildcard = name != entry
+    found = _judge_name(name)
+    if name == entry:
+        return found
+    if _NUMBER.fullmatch(name.rpartition(".")[2]) or (":" in name and not isinstance(found, HostFault)):
+        return HostFault.WILDCARD_ADDRESS
+    if isinstance(found, HostFault):
+        return found
+    return entry if "." in name else HostFault.WILDCARD_TOO_WIDE
+
+
+def _judge_name(name: str) -> str | HostFault:
+    """The canonical text of one exact host."""
     if "*" in name:
         return HostFault.WILDCARD_PLACE
     if ":" in name or "[" in name or "]" in name:
-        found = _judge_ipv6(name)
-        return HostFault.WILDCARD_ADDRESS if wildcard and not isinstance(found, HostFault) else found
+        return _judge_ipv6(name)
     if name.endswith("."):
         return HostFault.TRAILING_DOT
     labels = name.split(".")
     # A name whose last label is a number is an address to every URL parser, whatever its other labels are.
     if _NUMBER.fullmatch(labels[-1]):
-        if wildcard:
-            return HostFault.WILDCARD_ADDRESS
         return name if _is_address(name) else HostFault.ADDRESS_FORM
     if any(len(label) > MAX_LABEL_LENGTH or not _LABEL.fullmatch(label) for label in labels):
         return HostFault.LABEL
-    if len(name) > MAX_NAME_LENGTH:
-        return HostFault.TOO_LONG
-    if wildcard and len(labels) < 2:
-        return HostFault.WILDCARD_TOO_WIDE
-    return entry
+    return HostFault.TOO_LONG if len(name) > MAX_NAME_LENGTH else name
 
 
 def _judge_characters(entry: str) -> HostFault | None:
+    if _PLAIN.fullmatch(entry):
+        return None  # what nearly every host is, and every request asks
     if not entry:
         return HostFault.EMPTY
     if any(char.isspace() or ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in entry):
@@ -170,6 +187,8 @@ def _canonical_ipv6(address: ipaddress.IPv6Address) -> str:
 
 
 def _is_address(host: str) -> bool:
+    if ":" not in host and not _NUMBER.fullmatch(host.rpartition(".")[2]):
+        return False
     try:
         ipaddress.ip_address(host)
     except ValueError:

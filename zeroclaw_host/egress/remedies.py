@@ -1,0 +1,68 @@
+"""What to set so that a refused request passes. Values only: whoever talks to a person makes a command of them."""
+
+from __future__ import annotations
+
+from zeroclaw_host.egress.addresses import AddressClass, judge_address
+from zeroclaw_host.egress.hosts import RequestHost
+from zeroclaw_host.egress.policy import MAX_CONNECTIONS_LIMIT, EgressPolicy, PolicyField, PolicyInvalid
+from zeroclaw_host.egress.profiles import read_profiles
+from zeroclaw_host.egress.request import EgressRequest, TlsMode
+from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.instance import InstanceIdentity
+from zeroclaw_host.package.hosts import HostPattern
+
+
+def to_grant(request: EgressRequest, policy: EgressPolicy, host: str, *, local: bool) -> tuple[Remedy, ...]:
+    """What grants a host. Nothing where the request would then fail by the profile it names."""
+    if request.tls_profile is not None:
+        then = read_profiles(policy.profiles.rows, (*policy.hosts, HostPattern(host)))
+        if request.tls is TlsMode.NONE or not then.serves(request.tls_profile, host):
+            return ()
+    grant = _set(PolicyField.HOSTS, request.identity, {*(entry.text for entry in policy.hosts), host})
+    return (grant, to_carve_out(request.identity, policy, host)) if local else (grant,)
+
+
+def to_carve_out(identity: InstanceIdentity, policy: EgressPolicy, host: str) -> Remedy:
+    return _set(PolicyField.ALLOW_PRIVATE, identity, {*(entry.text for entry in policy.allow_private), host})
+
+
+def to_mend(
+    identity: InstanceIdentity, invalid: PolicyInvalid, host: RequestHost | None
+) -> tuple[Remedy, ...]:
+    """What makes a policy that lets this host pass. What the deployment got wrong is for a person to say, and comes alone."""
+    wrong = {fault.field for fault in invalid.faults}
+    if invalid.deployment_wide:
+        remedies: list[Remedy] = []
+        if PolicyField.NAT64_PREFIXES in wrong:
+            path = PolicyField.NAT64_PREFIXES.path(identity)
+            remedies.append(Remedy(RemedyAction.SET_CONFIG, {"path": path}))
+        if PolicyField.MAX_CONNECTIONS in wrong:
+            remedies.append(Remedy(RemedyAction.RAISE_LIMIT, {"limit": MAX_CONNECTIONS_LIMIT}))
+        return tuple(remedies)
+    if host is None or _kind(host) is AddressClass.METADATA:
+        return ()
+    hosts, private = set(invalid.accepted), set(invalid.accepted_private)
+    if EgressPolicy.of(hosts).rule_for(host.text) is None:
+        hosts.add(host.text)
+    if host.is_local_name or _kind(host) is AddressClass.PRIVATE:
+        private.add(host.text)
+    granted = EgressPolicy.of(hosts)
+    private = {entry for entry in private if granted.reaches(HostPattern.parse(entry))}
+    remedies = []
+    if PolicyField.HOSTS in wrong or hosts != set(invalid.accepted):
+        remedies.append(_set(PolicyField.HOSTS, identity, hosts))
+    if PolicyField.ALLOW_PRIVATE in wrong or private != set(invalid.accepted_private):
+        remedies.append(_set(PolicyField.ALLOW_PRIVATE, identity, private))
+    return tuple(remedies)
+
+
+def _kind(host: RequestHost) -> AddressClass | None:
+    """The class of a host that is an address itself."""
+    return None if host.address is None else judge_address(host.address).kind
+
+
+def _set(where: PolicyField, identity: InstanceIdentity, values: set[str]) -> Remedy:
+    path = where.path(identity)
+    if not values:
+        return Remedy(RemedyAction.UNSET_CONFIG, {"path": path})
+    return Remedy(RemedyAction.SET_CONFIG, {"path": path, "value": ",".join(sorted(values))})
