@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterator, MutableMapping, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import tomlkit
 from tomlkit import TOMLDocument
-from tomlkit.items import AoT, Array, InlineTable, Table
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import AoT, Array, InlineTable, Item, Table
 
 from zeroclaw_daemon.config.map_keys import MapKeyExists, MapKeyNotFound, check_create, check_rename, map_at
+from zeroclaw_daemon.config.mentions import mentions, written_key
 from zeroclaw_daemon.config.properties import (
     PropertyValueInvalid,
     UnknownProperty,
@@ -52,6 +55,9 @@ class Draft:
         self._make_snapshot: Final = snapshot
         self._check: Final = check
         self._snapshot: Snapshot | None = None
+        self._dotted: Final = any(
+            len(mention.names) > 1 for mention in mentions(document.as_string()) if not mention.header
+        )
 
     @property
     def document(self) -> TOMLDocument:
@@ -137,8 +143,7 @@ class Draft:
         if isinstance(map_at(map_path), RowsOf):
             self._add_row(segments)
             return
-        table = self._table(segments)
-        table[key] = tomlkit.inline_table() if isinstance(table, InlineTable) else tomlkit.table()
+        self._add_table(self._table(segments), segments)
 
     def delete_key(self, map_path: str, key: str) -> None:
         """Take a key out of a map, or a row out of its rows, with everything below it.
@@ -241,8 +246,8 @@ class Draft:
             elif inner is None:
                 if key == "entries" or key == "tls_profiles":
                     raise _no_row(segments, position + 1)
-                table[key] = tomlkit.table(is_super_table=position < len(segments) - 2)
-                table = cast("Writable", table[key])
+                self._add_table(table, segments[: position + 1], implicit=position < len(segments) - 2)
+                return self._table(segments)
             elif isinstance(inner, MutableMapping):
                 table = cast("Writable", inner)
             else:
@@ -252,6 +257,40 @@ class Draft:
                 )
             position += 1
         return table
+
+    def _add_table(self, around: Writable, segments: Sequence[str], *, implicit: bool = False) -> None:
+        """Make an empty table under the last key.
+
+        Beside dotted keys tomlkit may write a header where it swallows what follows, or with half a name: there the table
+        begins at the end of the file instead.
+        """
+        text = self._document.as_string() if self._dotted else ""
+        around[segments[-1]] = _new_table(around, implicit=implicit)
+        if self._dotted and not faithful(self._document):
+            self._document = tomlkit.parse(text)
+            self._append_header(segments)
+
+    def _append_header(self, segments: Sequence[str]) -> None:
+        """Begin a table at the end of the file: a header cannot stand between dotted keys, which it would swallow."""
+        text = self._document.as_string()
+        blank = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+        header = ".".join(map(written_key, segments))
+        self._document = tomlkit.parse(f"{text}{blank}[{header}]\n")
+
+
+def faithful(document: TOMLDocument) -> bool:
+    """Whether the document's text means what the document holds."""
+    try:
+        return same_value(tomllib.loads(document.as_string()), document.unwrap())
+    except (tomllib.TOMLDecodeError, TOMLKitError):
+        return False
+
+
+def _new_table(around: Writable, *, implicit: bool = False) -> Item:
+    """An empty table in the form that what is around it has; an implicit one has no header of its own."""
+    return (
+        tomlkit.inline_table() if isinstance(around, InlineTable) else tomlkit.table(is_super_table=implicit)
+    )
 
 
 def _list_type(dotted: str, segments: Sequence[str]) -> Value:
@@ -287,7 +326,7 @@ def _no_row(segments: Sequence[str], position: int, known: Sequence[str] = ()) -
 def _write(table: Writable, key: str, value: object) -> None:
     """Write a value, unless it is there already: then its text stays, however it is written."""
     present: object = table.get(key)
-    if present is not None and _same(_plain(present), value):
+    if present is not None and same_value(_plain(present), value):
         return
     table[key] = _item(value, wraps=isinstance(table, Table))
 
@@ -312,14 +351,14 @@ def _plain(value: object) -> object:
     return cast("Any", value).unwrap() if hasattr(value, "unwrap") else value
 
 
-def _same(left: object, right: object) -> bool:
+def same_value(left: object, right: object) -> bool:
     """Equal, and of the same types: 1 is not true."""
     match left, right:
         case dict(), dict():
             mine, other = cast("dict[str, object]", left), cast("dict[str, object]", right)
-            return mine.keys() == other.keys() and all(_same(mine[key], other[key]) for key in mine)
+            return mine.keys() == other.keys() and all(same_value(mine[key], other[key]) for key in mine)
         case ((list() | tuple()), (list() | tuple())):
             one, two = cast("Sequence[object]", left), cast("Sequence[object]", right)
-            return len(one) == len(two) and all(map(_same, one, two))
+            return len(one) == len(two) and all(map(same_value, one, two))
         case _:
             return type(left) is type(right) and left == right

@@ -37,6 +37,7 @@ class Mention:
     path: Path
     start: int
     names: tuple[Name, ...] = ()
+    header: bool = False
 
 
 def mentions(text: str) -> tuple[Mention, ...]:
@@ -113,7 +114,7 @@ class _Walk:
             index = self.rows.get(path, 0)
             self.rows[path] = index + 1
             path = (*path, index)
-        self.found.append(Mention(path, start, names))
+        self.found.append(Mention(path, start, names, header=True))
         return path
 
     def _assignment(self, table: Path) -> None:
