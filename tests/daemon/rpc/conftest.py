@@ -30,7 +30,7 @@ from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.source import ConfigSource
 from zeroclaw_daemon.config.store import ConfigStore, Prepare
 from zeroclaw_daemon.rpc.limits import ServerLimits
-from zeroclaw_daemon.rpc.methods.config import ConfigMethods, PropertyCheck
+from zeroclaw_daemon.rpc.methods.config import ConfigMethods
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed
 from zeroclaw_daemon.rpc.transport.memory import MemoryListener
@@ -280,7 +280,6 @@ def serving(tmp_path: Path) -> Serving:
         path: Path | None = None,
         config: str | None = None,
         prepare: Prepare | None = None,
-        check: PropertyCheck | None = None,
         **parts: Any,
     ) -> AsyncGenerator[Daemon]:
         """With ``config``, the text of a file, the daemon has a real configuration, agents and authority by it."""
@@ -303,7 +302,6 @@ def serving(tmp_path: Path) -> Serving:
                 configured.store,
                 authority,
                 prepare=prepare or configured.agents.models.prepare,
-                check=check,
                 reload=configured.reload,
             )
         server = Server(

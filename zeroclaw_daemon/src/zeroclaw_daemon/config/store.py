@@ -115,6 +115,10 @@ class ConfigStore:
         """
         return self._source.current()
 
+    def read(self) -> Snapshot:
+        """The file as it is on disk, whether or not it is in force; errors as in :func:`~zeroclaw_daemon.config.file.load`."""
+        return self._parsed(read_bytes(self.path))
+
     def commit(
         self, change: Change, *, authorise: Authorise | None = None, prepare: Prepare | None = None
     ) -> Snapshot:

@@ -20,6 +20,7 @@ from zeroclaw_daemon.rpc.dispatch import CallerHandler, Dispatcher
 from zeroclaw_daemon.rpc.envelope import error_line
 from zeroclaw_daemon.rpc.errors import ConnectionLimit, error_object
 from zeroclaw_daemon.rpc.limits import ServerLimits
+from zeroclaw_daemon.rpc.methods.config import ConfigMethods
 from zeroclaw_daemon.rpc.methods.handshake import Handshake
 from zeroclaw_daemon.rpc.methods.session import SessionMethods
 from zeroclaw_daemon.rpc.methods.status import Facts, Status
@@ -41,6 +42,7 @@ class Server:
     :param authority: who may do what.
     :param version: the daemon's version, as clients are told it (D-28).
     :param facts: further members of ``status``, by their camelCase names.
+    :param config: serves ``config/*``; left out, nobody does.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Server:
         authority: Authority,
         version: str,
         facts: Facts = lambda: _NO_FACTS,
+        config: ConfigMethods | None = None,
         limits: ServerLimits | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -75,7 +78,13 @@ class Server:
         )
         sessions = SessionMethods(self.sessions, self._turns, agents, access, clock=self._clock)
         self._dispatcher = Dispatcher(
-            {**handshake.handlers(), **status.handlers(), **sessions.handlers()}, authority
+            {
+                **handshake.handlers(),
+                **status.handlers(),
+                **sessions.handlers(),
+                **(config.handlers() if config is not None else {}),
+            },
+            authority,
         )
         handshake.announce(self._dispatcher.methods)
 

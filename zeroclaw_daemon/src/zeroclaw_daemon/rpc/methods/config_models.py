@@ -155,19 +155,19 @@ class MapKeyParams(MapParams):
 
 
 class MapKeyCreateResult(SnakeResult):
-    """Whether the key is new."""
+    """The key is there, with nothing below it; one that was there already is an error."""
 
     path: str
     key: str
-    created: bool
+    created: bool = True
 
 
 class MapKeyDeleteResult(SnakeResult):
-    """Whether the key was there; with it went everything below it."""
+    """The key is gone with everything below it; one that was not there is an error."""
 
     path: str
     key: str
-    deleted: bool
+    deleted: bool = True
 
 
 class MapKeyRenameParams(MapParams):
