@@ -173,10 +173,10 @@ def test_configuration_that_breaks_the_schema_keeps_the_tool_away_and_names_the_
         '[config_schema.properties.depth]\ntype = "integer"\nmaximum = 9\n'
     )
     home.configure(ON)
-    installed = zeroclaw("plugin", "install", str(package(more=schema)), "--json")
-    path = f"plugins.entries.{installed.json['key']}.config.depth"
+    zeroclaw("plugin", "install", str(package(more=schema)))
+    with home.config_file.open("a") as file:
+        file.write('[plugins.entries.config]\ndepth = "10"\n')
     daemon = start_daemon()
-    assert zeroclaw("config", "set", path, "10").status == 0
     outcome = zeroclaw("prompt", "/tool wat_echo {}")
     _, said = daemon.stop()
     assert "depth" in outcome.out + outcome.err + said

@@ -1,4 +1,4 @@
-"""``zeroclaw config``: read and change single properties."""
+"""``zeroclaw config``: read and change the configuration, property by property."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zeroclaw_daemon.cli.environment import environment, warned_snapshot
-from zeroclaw_daemon.cli.output import say, say_json, table, warn
-from zeroclaw_host.errors import Remedy, RemedyAction, UsageError
+from zeroclaw_daemon.cli import config_file
+from zeroclaw_daemon.cli.config_values import asked, from_input, note_unchecked, warn_visible
+from zeroclaw_daemon.cli.environment import Environment, environment, warned_snapshot
+from zeroclaw_daemon.cli.output import say, say_json, warn
 from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot
+    from zeroclaw_daemon.config.overrides import Override
     from zeroclaw_daemon.config.properties import Property
 
 app = typer.Typer(
@@ -27,6 +29,9 @@ A running daemon sees the change at its next use.
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+app.command("patch")(config_file.patch)
+app.command("validate")(config_file.validate)
+app.command("schema")(config_file.schema)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -37,17 +42,22 @@ def get(
     path: Annotated[str, typer.Argument(metavar="PATH", help="The property, e.g. plugins.enabled.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Print one property. A secret is masked; `<unset>` means there is no value."""
+    """Print one property. A secret is masked; `<unset>` means there is no value.
+
+    Where an environment variable overrides the file, its value is printed, and what the file says beside it.
+    """
     from zeroclaw_daemon.config.properties import get_property
 
     current = environment(context)
     current.json = as_json
-    snapshot = warned_snapshot(current)
-    found = get_property(snapshot.config, path)
+    shown = _Shown(current, warned_snapshot(current))
+    found = get_property(shown.snapshot.config, path)
     if as_json:
-        say_json(_as_json(found, snapshot))
+        say_json(shown.as_json(found))
     else:
         say(visible(found.shown))
+        if (words := shown.override_words(found)) is not None:
+            warn(words)
 
 
 @app.command("list")
@@ -58,19 +68,30 @@ def list_(
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List properties with their values. Secrets are masked."""
-    from zeroclaw_daemon.config.properties import find_value, list_properties
+    """List properties with their values and what they are for. Secrets are masked.
+
+    On a terminal each is `path = value` with its description below; in a pipe, one line of path, value and description,
+    separated by tabs. `--json` tells the kind, the default and where the value is from as well.
+    """
+    from zeroclaw_daemon.config.properties import list_properties, node_at
 
     current = environment(context)
     current.json = as_json
-    snapshot = warned_snapshot(current)
-    found = list(list_properties(snapshot.config, prefix))
+    shown = _Shown(current, warned_snapshot(current))
+    found = list(list_properties(shown.snapshot.config, prefix))
     if prefix and not found:
-        find_value(prefix.split("."))
+        node_at(prefix.rstrip("."), shown.snapshot.config)
     if as_json:
-        say_json([_as_json(each, snapshot) for each in found])
-    else:
-        table(("PROPERTY", "VALUE", "WHAT IT IS FOR"), [(p.path, p.shown, p.type.description) for p in found])
+        say_json([shown.as_json(each) for each in found])
+        return
+    for each in found:
+        if sys.stdout.isatty():
+            say(f"{visible(each.path)} = {visible(each.shown)}")
+            say(f"    {visible(each.type.description)}")
+            if (words := shown.override_words(each)) is not None:
+                say(f"    {visible(words)}.")
+        else:
+            say("\t".join(map(visible, (each.path, each.shown, each.type.description))))
 
 
 @app.command("set")
@@ -81,88 +102,136 @@ def set_(
         str | None,
         typer.Argument(
             metavar="[VALUE]",
-            help="The value. Lists are separated by commas. Without one, a person is asked; a secret is not echoed.",
+            help="The value. Lists are separated by commas, or are a JSON array. `-` reads it from standard input. Without "
+            "one, a person is asked; a secret is not echoed.",
         ),
     ] = None,
     append: Annotated[bool, typer.Option("--append", help="Add to a list instead of replacing it.")] = False,
     no_interactive: Annotated[bool, typer.Option("--no-interactive", help="Never ask.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Set one property in the file. The empty value unsets an optional one; `unset` unsets any."""
-    from zeroclaw_daemon.config.writing import append_property, set_properties
+    """Set one property in the file. The empty value unsets an optional one; `delete` unsets any.
+
+    A property of a plugin instance is checked against the schema of the installed package.
+    """
+    from zeroclaw_daemon.config.properties import find_value
 
     current = environment(context)
     current.json = as_json
+    found = find_value(path)
     if value is None:
-        value = _asked(path, no_interactive=no_interactive)
-    if append:
-        snapshot = append_property(current.config_file, path, value)
+        text = asked(current, path, found, no_interactive=no_interactive)
+    elif value == "-":
+        text = from_input(path)
     else:
-        snapshot = set_properties(current.config_file, [(path, value)])
-    _say_changed(snapshot, path, "set", as_json=as_json)
+        text = value
+        warn_visible(current, path, found)
+    store = current.config_store
+    snapshot = store.commit(lambda draft: draft.append(path, text) if append else draft.set(path, text))
+    note_unchecked(current, path)
+    _say_changed(current, snapshot, path, "set", as_json=as_json)
 
 
-@app.command("unset")
-def unset(
+@app.command("delete")
+def delete(
     context: typer.Context,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The property, e.g. plugins.registry_url.")],
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH", help="A property, e.g. plugins.registry_url, or agents.ada as a whole."
+        ),
+    ],
     as_json: JsonOption = False,
 ) -> None:
-    """Take one property out of the file, so that its default counts; a secret, too."""
-    from zeroclaw_daemon.config.writing import unset_property
+    """Take one property out of the file, so that its default counts; a secret, too.
+
+    The path of something that was named by an operator, such as agents.ada or plugins.entries.KEY, takes it out with all
+    that is below it.
+    """
+    from zeroclaw_daemon.config.patch import take_out
 
     current = environment(context)
     current.json = as_json
-    _say_changed(unset_property(current.config_file, path), path, "unset", as_json=as_json)
+    snapshot = current.config_store.commit(lambda draft: take_out(draft, path))
+    _say_changed(current, snapshot, path, "deleted", as_json=as_json)
 
 
-def _say_changed(snapshot: Snapshot, path: str, done: str, *, as_json: bool) -> None:
-    from zeroclaw_daemon.config.overrides import overrides_in
+def _say_changed(current: Environment, snapshot: Snapshot, path: str, done: str, *, as_json: bool) -> None:
+    """What the file says now. An override is told of, and its value stays out of the line that repeats what was written."""
+    from zeroclaw_daemon.config.properties import UNSET
 
-    shown = _shown(snapshot, path)
-    overridden = path in {override.property for override in overrides_in(os.environ)}
-    if overridden:
-        warn(f"{path} is set by an environment variable too, which wins over the file")
+    shown = _Shown(current, snapshot)
+    written = shown.in_file(path)
+    text = written.shown if written is not None else UNSET
+    override = shown.override(path)
+    if override is not None:
+        warn(f"{path}: the environment variable {override.variable} wins over the file while it is set")
     if as_json:
-        say_json({"prop": path, done: True, "value": shown, "is_env_overridden": overridden})
+        say_json({"prop": path, done: True, "value": text, "is_env_overridden": override is not None})
     else:
-        say(f"{visible(path)} = {visible(shown)}")
+        say(f"{visible(path)} = {visible(text)}")
 
 
-def _asked(path: str, *, no_interactive: bool) -> str:
-    """The value a person types; a secret without echo."""
-    from zeroclaw_daemon.config.properties import find_value
-    from zeroclaw_daemon.config.shape import ValueKind
+class _Shown:
+    """A snapshot with what the file alone says, which is looked up only where a variable says otherwise."""
 
-    found = find_value(path.split("."))
-    if no_interactive or not sys.stdin.isatty():
-        raise UsageError(
-            f"a value for {path} is missing", remedy=Remedy(RemedyAction.RUN_HELP, {"command": "config set"})
-        )
-    hidden = found.kind is ValueKind.SECRET
-    return str(typer.prompt(visible(path), hide_input=hidden, confirmation_prompt=hidden, err=True))
+    def __init__(self, current: Environment, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self._current = current
+        self._file: dict[str, Property] | None = None
+        self._overrides: dict[str, Override] | None = None
 
+    def override(self, path: str) -> Override | None:
+        """The environment variable that sets this property."""
+        from zeroclaw_daemon.config.overrides import overrides_in
 
-def _shown(snapshot: Snapshot, path: str) -> str:
-    from zeroclaw_daemon.config.properties import UNSET, list_properties
+        if self._overrides is None:
+            self._overrides = {each.property: each for each in overrides_in(os.environ)}
+        return self._overrides.get(path)
 
-    return next((each.shown for each in list_properties(snapshot.config) if each.path == path), UNSET)
+    def in_file(self, path: str) -> Property | None:
+        """The property as the file has it."""
+        from zeroclaw_daemon.config.file import load
+        from zeroclaw_daemon.config.properties import list_properties
 
+        if self._file is None:
+            config = load(self._current.config_file).config
+            self._file = {each.path: each for each in list_properties(config)}
+        return self._file.get(path)
 
-def _as_json(found: Property, snapshot: Snapshot) -> dict[str, object]:
-    from zeroclaw_daemon.config.shape import ValueKind
+    def override_words(self, found: Property) -> str | None:
+        """That a variable sets the property, and what the file says."""
+        from zeroclaw_daemon.config.properties import UNSET
 
-    secret = found.type.kind is ValueKind.SECRET
-    entry: dict[str, object] = {
-        "path": found.path,
-        "kind": found.type.kind.value,
-        "description": found.type.description,
-        "populated": found.populated,
-        "is_secret": secret,
-        "is_env_overridden": found.path in snapshot.overridden,
-    }
-    if found.type.choices:
-        entry["enum_variants"] = list(found.type.choices)
-    if not secret:
-        entry["value"] = found.value
-    return entry
+        override = self.override(found.path)
+        if override is None:
+            return None
+        written = self.in_file(found.path)
+        text = written.shown if written is not None else UNSET
+        return f"set by the environment variable {override.variable}; without it, it would be {text}"
+
+    def as_json(self, found: Property) -> dict[str, object]:
+        """One property as an object. A secret has no value."""
+        from zeroclaw_daemon.config.shape import ValueKind
+
+        secret = found.type.kind is ValueKind.SECRET
+        override = self.override(found.path)
+        entry: dict[str, object] = {
+            "path": found.path,
+            "kind": found.type.kind.value,
+            "description": found.type.description,
+            "populated": found.populated,
+            "is_secret": secret,
+            "is_env_overridden": override is not None,
+        }
+        if found.type.choices:
+            entry["enum_variants"] = list(found.type.choices)
+        if not secret:
+            entry["value"] = found.value
+            entry["default"] = found.type.default
+        if override is not None:
+            entry["env_variable"] = override.variable
+            written = self.in_file(found.path)
+            if not secret:
+                entry["file_value"] = written.value if written is not None else None
+        return entry

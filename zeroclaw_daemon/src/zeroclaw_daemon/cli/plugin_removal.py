@@ -23,7 +23,7 @@ def say_removed(report: RemoveReport, left: Remains, place: Place) -> None:
         say(f"  its configuration stays in plugins.entries, under {key}")
     for grant in left.grants:
         say(f"  {grant.key} still grants {', '.join(map(visible, grant.egress_hosts))}; to take that away:")
-        say(f"    {place.command('config unset', f'plugins.entries.{grant.key}.egress_hosts')}")
+        say(f"    {place.command('config delete', f'plugins.entries.{grant.key}.egress_hosts')}")
     if left.bindings or left.rows:
         say(
             f"  Any package installed as {visible(report.name)} has all of this, and what the removed one had stored: delete "

@@ -77,6 +77,13 @@ def _unset_config(arguments: Arguments, place: Place) -> Advice:
     return Advice(f"Take {visible(path)} out again.", place.command("config delete", path))
 
 
+def _migrate_config(arguments: Arguments, place: Place) -> Advice:
+    return Advice(
+        "Bring the file to the layout of this release; comments and order stay.",
+        place.command("config migrate"),
+    )
+
+
 def _raise_limit(arguments: Arguments, place: Place) -> Advice:
     path = f"plugins.limits.{arguments.get('limit', '')}"
     return Advice(
@@ -258,6 +265,7 @@ def _run_help(arguments: Arguments, place: Place) -> Advice:
 _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] = {
     RemedyAction.SET_CONFIG: _set_config,
     RemedyAction.UNSET_CONFIG: _unset_config,
+    RemedyAction.MIGRATE_CONFIG: _migrate_config,
     RemedyAction.ADD_TRUSTED_KEY: _add_trusted_key,
     RemedyAction.INSTALL_PLUGIN: _install_plugin,
     RemedyAction.REMOVE_PLUGIN: _remove_plugin,

@@ -248,3 +248,12 @@ class Config(Section):
 
 def _known(names_there: Iterable[str]) -> str:
     return f"; there is {', '.join(names_there) or 'none'}"
+
+
+def json_schema() -> dict[str, object]:
+    """The file's JSON Schema, for editors. Rules between values are not in it; secrets are ``writeOnly``."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Config.model_json_schema(),
+        "title": "ZeroClaw configuration",
+    }

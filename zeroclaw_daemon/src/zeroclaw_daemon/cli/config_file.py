@@ -1,0 +1,141 @@
+"""``zeroclaw config`` for the file as a whole: patch, validate, migrate, schema."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zeroclaw_daemon.cli.config_values import from_input
+from zeroclaw_daemon.cli.environment import Environment, environment
+from zeroclaw_daemon.cli.output import say, say_json, warn
+from zeroclaw_host.errors import Kind, UsageError
+from zeroclaw_host.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zeroclaw_daemon.config.file import Snapshot
+    from zeroclaw_daemon.config.problems import Problem
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def patch(
+    context: typer.Context,
+    patch: Annotated[
+        str, typer.Argument(metavar="PATCH", help="The patch, as JSON. `-` reads it from standard input.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Make several changes in one step: all of them, or none.
+
+    PATCH is a JSON Patch (RFC 6902): an array of operations, each with `op` (add, replace, remove, test), a `path` and,
+    except for remove, a `value`. The path is the property's, with / between its parts. `add` makes a missing row, and with
+    /- at its end adds to a list. `test` looks at the file as it was.
+
+    \b
+      zeroclaw config patch '[{"op": "add", "path": "/agents/ada", "value": {"model": "m"}},
+                              {"op": "remove", "path": "/gateway/port"}]'
+    """
+    from zeroclaw_daemon.config.patch import apply_patch, read_patch
+
+    current = environment(context)
+    current.json = as_json
+    operations = read_patch(from_input("the patch") if patch == "-" else patch)
+    current.config_store.commit(lambda draft: apply_patch(draft, operations))
+    if as_json:
+        say_json({"patched": True, "props": [operation.path for operation in operations]})
+    else:
+        for operation in operations:
+            if operation.verb != "test":
+                say(f"{visible(operation.path)}: {'removed' if operation.verb == 'remove' else 'set'}")
+
+
+def validate(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="The file. Without one, the configuration in use.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say everything that is wrong with a configuration file, each with line and column; nothing is changed.
+
+    Ends with status 0 when a daemon can use the file as it is, and with 3 when it cannot. Of the configuration in use, what
+    environment variables put over it is judged as well; plugin instances that do not run with it are named.
+    """
+    from zeroclaw_daemon.config.file import load
+    from zeroclaw_daemon.config.problems import ConfigFileInvalid
+
+    current = environment(context)
+    current.json = as_json
+    path = file if file is not None else current.config_file
+    if file is not None and not file.is_file():
+        raise UsageError(f"there is no file {file}")
+    notices: tuple[str, ...] = ()
+    try:
+        snapshot = load(path, os.environ if file is None else None)
+        problems: Sequence[Problem] = snapshot.problems
+        notices = snapshot.notices
+        if file is None and not problems:
+            notices += _of_instances(current, snapshot)
+    except ConfigFileInvalid as error:
+        problems = error.problems
+    if as_json:
+        say_json(
+            {
+                "valid": not problems,
+                "file": str(path),
+                "problems": [_problem_json(problem) for problem in problems],
+                "notices": list(notices),
+            }
+        )
+    else:
+        for notice in notices:
+            warn(notice)
+        for problem in problems:
+            say(visible(str(problem)))
+        if not problems:
+            say(
+                f"{visible(str(path))} is valid"
+                if path.exists()
+                else f"there is no {visible(str(path))}; all is at its default"
+            )
+    if problems:
+        raise typer.Exit(Kind.INVALID.value)
+
+
+def schema() -> None:
+    """Print the JSON Schema of the configuration file, for editors. Secrets are `writeOnly`."""
+    from zeroclaw_daemon.config.schema import json_schema
+
+    say_json(json_schema())
+
+
+def _problem_json(problem: Problem) -> dict[str, Any]:
+    return {
+        "file": problem.file,
+        "line": problem.place.line if problem.place is not None else None,
+        "column": problem.place.column if problem.place is not None else None,
+        "property": problem.property,
+        "message": problem.message,
+    }
+
+
+def _of_instances(current: Environment, snapshot: Snapshot) -> tuple[str, ...]:
+    """What keeps single plugin instances from running. It is no fault of the file, which others can use as it is."""
+    from zeroclaw_daemon.config.resolver import unfit_instances
+    from zeroclaw_daemon.config.strays import strays
+    from zeroclaw_daemon.plugins import plugins_dir, signature_policy
+    from zeroclaw_host.installation.discovery import discover
+
+    packages = discover(plugins_dir(snapshot, current.paths), signature_policy(snapshot)).packages
+    manifests = {package.name: package.manifest for package in packages}
+    unfit = [
+        f"{error.message}; {identity.key} does not run until it does"
+        for manifest in manifests.values()
+        for identity, error in unfit_instances(manifest, snapshot, current.key_file)
+    ]
+    return (*(stray.message for stray in strays(snapshot.config, manifests)), *unfit)
