@@ -240,3 +240,49 @@ def test_the_schema_is_json_schema_with_secrets_write_only(zeroclaw) -> None:
     assert check.is_valid(tomllib.loads(START))
     assert not check.is_valid({"gateway": {"prot": 1}})
     assert not check.is_valid({"gateway": {"port": 70000}})
+
+
+@pytest.mark.req("PLG-368", "PLG-172")
+def test_a_file_of_an_earlier_release_is_migrated_and_then_written(
+    home, zeroclaw, package, compile_cache
+) -> None:
+    schema = (
+        'permissions = ["config_read"]\n[config_schema]\ntype = "object"\nadditionalProperties = false\n'
+        '[config_schema.properties.depth]\ntype = "integer"\n'
+    )
+    assert zeroclaw("plugin", "install", str(package(more=schema))).status == 0
+    old = (
+        '# mine\n[[plugins.entries]]\nname = "wat-echo" # the old way\nconfig = { depth = "4" }\n'
+        '[[plugins.entries]]\nname = "elsewhere"\n'
+    )
+    home.configure(old)
+    refused = zeroclaw("config", "set", "gateway.port", "80")
+    assert refused.status == 6
+    assert "config migrate" in refused.err
+    assert home.config_file.read_text() == old
+    done = zeroclaw("config", "migrate")
+    key = InstanceIdentity.default_tool("wat-echo").key
+    assert done.out == f"{home.config_file} has the layout 1\nrow wat-echo is now {key}\n1 secret sealed\n"
+    assert f"{home.config_file}:6:1: the row elsewhere was left as it is" in done.err
+    text = home.config_file.read_text()
+    assert text.startswith("schema_version = 1\n")
+    assert "# mine" in text
+    assert "# the old way" in text
+    assert zeroclaw("config", "set", "gateway.port", "80").status == 0
+    text = home.config_file.read_text()
+    again = zeroclaw("config", "migrate", "--json").json
+    assert (again["changed"], again["renamed"]) == (False, [])
+    assert home.config_file.read_text() == text
+
+
+@pytest.mark.req("PLG-172")
+def test_a_row_that_was_named_after_a_channel_gets_that_channels_key(home, zeroclaw) -> None:
+    home.configure('[channels.plugin.ops]\npackage = "relay"\n[[plugins.entries]]\nname = "ops"\n')
+    [row] = zeroclaw("config", "migrate", "--json").json["renamed"]
+    identity = InstanceIdentity.parse(row["to"])
+    assert (row["from"], identity.package, identity.binding) == ("ops", "relay", "ops")
+
+
+def test_a_migration_of_nothing_writes_nothing(home, zeroclaw) -> None:
+    assert zeroclaw("config", "migrate").status == 0
+    assert not home.config_file.exists()

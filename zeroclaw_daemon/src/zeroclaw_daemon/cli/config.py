@@ -31,6 +31,7 @@ A running daemon sees the change at its next use.
 )
 app.command("patch")(config_file.patch)
 app.command("validate")(config_file.validate)
+app.command("migrate")(config_file.migrate)
 app.command("schema")(config_file.schema)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -15,7 +15,7 @@ from zeroclaw_host.errors import Kind, UsageError
 from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_daemon.config.problems import Problem
@@ -107,6 +107,43 @@ def validate(
         raise typer.Exit(Kind.INVALID.value)
 
 
+def migrate(context: typer.Context, as_json: JsonOption = False) -> None:
+    """Bring a file of an earlier release to the layout of this one, in one step; comments and order stay.
+
+    Rows of plugins.entries that are named after a package or a channel get the key of its instance, and secrets are sealed.
+    What cannot be told is left as it is and named. A file that is up to date is not touched.
+    """
+    current = environment(context)
+    current.json = as_json
+    done = current.config_store.migrate(_key_of(current))
+    path = visible(str(current.config_file))
+    if as_json:
+        say_json(
+            {
+                "changed": done.changed,
+                "from_version": done.from_version,
+                "to_version": done.to_version,
+                "renamed": [{"from": old, "to": new} for old, new in done.renamed],
+                "left": [{"name": row.name, "reason": row.reason} for row in done.left],
+                "sealed": done.sealed,
+                "unreadable": list(done.unreadable),
+            }
+        )
+        return
+    say(f"{path} has the layout {done.to_version}{'' if done.changed else ' already; nothing was changed'}")
+    for old, new in done.renamed:
+        say(f"row {visible(old)} is now {new}")
+    if done.sealed:
+        say(f"{done.sealed} secret{'' if done.sealed == 1 else 's'} sealed")
+    for row in done.left:
+        where = (
+            f"{current.config_file}:{row.place.line}:{row.place.column}: " if row.place is not None else ""
+        )
+        warn(f"{where}the row {row.name} was left as it is, and nobody reads it: {row.reason}")
+    for name in done.unreadable:
+        warn(f"{name} was left as it is: this installation's key does not open it; set it anew")
+
+
 def schema() -> None:
     """Print the JSON Schema of the configuration file, for editors. Secrets are `writeOnly`."""
     from zeroclaw_daemon.config.schema import json_schema
@@ -122,6 +159,28 @@ def _problem_json(problem: Problem) -> dict[str, Any]:
         "property": problem.property,
         "message": problem.message,
     }
+
+
+def _key_of(current: Environment) -> Callable[[str], str | None]:
+    """Tells the key of the one instance that a row of before 1.0 was for: a package's tool, or a channel by its alias."""
+    from zeroclaw_daemon.plugins import plugins_dir, signature_policy
+    from zeroclaw_host.installation.discovery import discover
+    from zeroclaw_host.installation.rows import seed_for
+    from zeroclaw_host.instance import InstanceIdentity
+    from zeroclaw_host.package.manifest import Capability
+
+    snapshot = current.snapshot()
+    packages = discover(plugins_dir(snapshot, current.paths), signature_policy(snapshot)).packages
+    manifests = {package.name: package.manifest for package in packages}
+
+    def key_of(name: str) -> str | None:
+        seed = seed_for(manifests[name]) if name in manifests else None
+        bound = snapshot.config.channels.plugin.get(name)
+        channel = InstanceIdentity(bound.package, Capability.CHANNEL, name).key if bound is not None else None
+        found = [key for key in (seed.key if seed is not None else None, channel) if key is not None]
+        return found[0] if len(found) == 1 else None
+
+    return key_of
 
 
 def _of_instances(current: Environment, snapshot: Snapshot) -> tuple[str, ...]:
