@@ -33,7 +33,7 @@ PATTERN_OPTIONS: Final = jsonschema_rs.RegexOptions(size_limit=256 * 1024, dfa_s
 """A linear-time engine without look-around and back-references, and a bound on a compiled pattern."""
 
 SECRET: Final = "x-secret"
-_SECRET_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_PORTABLE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _INT64: Final = range(-(2**63), 2**63)
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _NAMED_SCHEMAS: Final = frozenset(
@@ -200,7 +200,7 @@ def _check_secret(
     if schema[SECRET] is not True:
         raise schema_error(place, "must be true where it is there")
     name = str(location[1])
-    if not _SECRET_NAME.fullmatch(name):
+    if not is_portable(name):
         raise schema_error(
             location, "is a secret, so its name must be 1 to 128 of letters, digits, '.', '_' and '-'"
         )
@@ -210,6 +210,11 @@ def _check_secret(
         raise schema_error(
             place, "needs a package that is a tool or a channel; nothing else can read secrets"
         )
+
+
+def is_portable(name: str) -> bool:
+    """Whether every part of the system can name a property like this: a secret's name, and a path's last segments."""
+    return _PORTABLE_NAME.fullmatch(name) is not None
 
 
 def _check_patterns(location: Location, schema: Mapping[str, object]) -> None:

@@ -23,6 +23,7 @@ from zeroclaw_daemon.config.bindings import (
 )
 from zeroclaw_daemon.config.entries import LegacyRow
 from zeroclaw_daemon.config.file import load
+from zeroclaw_daemon.config.migration import ConfigOutdated
 from zeroclaw_daemon.config.problems import ConfigFileInvalid, ConfigSyntaxInvalid
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.source import FileSource
@@ -184,16 +185,27 @@ def test_the_first_refusal_that_applies_is_told_and_nothing_is_written(
     assert [entry.name for entry in store.path.parent.iterdir() if entry.suffix != ".lock"] == ["config.toml"]
 
 
+@pytest.mark.req("PLG-236")
+def test_a_file_of_an_earlier_layout_is_refused_before_everything_else(store: ConfigStore) -> None:
+    text = "[plugins.entries]\n"
+    store.path.write_text(text)
+    with pytest.raises(ConfigOutdated):
+        bind(store, manifest(capabilities=("tool",)), "Ops", None)
+    with pytest.raises(ConfigOutdated):
+        with_binding(store, "ops", None)(PLAIN)
+    assert store.path.read_text() == text
+
+
 @pytest.mark.req("PLG-240", "PLG-241")
 @pytest.mark.parametrize(
     "text",
     [
         "[channels.plugin.ops\n",
-        "channels = 1\n",
-        "[channels]\nplugin = []\n",
-        "[channels.plugin]\nops = 1\n",
-        '[channels.plugin.ops]\npackage = "acme"\nenabled = "yes"\n',
-        "[channels.plugin.ops]\n",
+        HEAD + "channels = 1\n",
+        HEAD + "[channels]\nplugin = []\n",
+        HEAD + "[channels.plugin]\nops = 1\n",
+        HEAD + '[channels.plugin.ops]\npackage = "acme"\nenabled = "yes"\n',
+        HEAD + "[channels.plugin.ops]\n",
     ],
 )
 def test_a_malformed_file_is_refused_with_its_place_and_keeps_its_bytes(

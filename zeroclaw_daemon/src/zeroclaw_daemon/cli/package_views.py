@@ -12,6 +12,7 @@ from zeroclaw_host.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot
+    from zeroclaw_daemon.config.schema import Config
     from zeroclaw_host.installation.discovery import Discovery, InstalledPackage
     from zeroclaw_host.installation.install import InstallReport
     from zeroclaw_host.worlds.loading import LoadVerdict
@@ -84,11 +85,14 @@ def say_list(found: Discovery, verdicts: dict[str, LoadVerdict] | None) -> None:
         )
 
 
-def list_json(found: Discovery, verdicts: dict[str, LoadVerdict] | None) -> dict[str, object]:
+def list_json(found: Discovery, verdicts: dict[str, LoadVerdict] | None, config: Config) -> dict[str, object]:
     """Every package and every directory that was left out."""
     return {
         "packages": [
-            {**package_json(p), **(verdict_json(verdicts[p.name], None) if verdicts is not None else {})}
+            {
+                **package_json(p, config),
+                **(verdict_json(verdicts[p.name], None) if verdicts is not None else {}),
+            }
             for p in found.packages
         ],
         "rejected": [
@@ -98,7 +102,7 @@ def list_json(found: Discovery, verdicts: dict[str, LoadVerdict] | None) -> dict
     }
 
 
-def package_json(installed: InstalledPackage) -> dict[str, object]:
+def package_json(installed: InstalledPackage, config: Config) -> dict[str, object]:
     """What a package is."""
     manifest = installed.manifest
     return {
@@ -113,11 +117,11 @@ def package_json(installed: InstalledPackage) -> dict[str, object]:
         "wasm_sha256": installed.component_sha256,
         "signature": installed.signature.status.value,
         "publisher_key": installed.signature.publisher_key,
-        "keys": list(_keys(installed)),
+        "keys": list(_keys(installed, config)),
     }
 
 
-def say_package(installed: InstalledPackage) -> None:
+def say_package(installed: InstalledPackage, config: Config) -> None:
     """What a package is, one fact a line."""
     manifest = installed.manifest
     say(f"{visible(installed.name)} {visible(installed.version)}")
@@ -132,7 +136,7 @@ def say_package(installed: InstalledPackage) -> None:
         ("sha256", installed.component_sha256),
         ("signature", f"{installed.signature.status.value}: {installed.signature.reason}"),
         ("publisher", installed.signature.publisher_key),
-        *(("instance", key) for key in _keys(installed)),
+        *(("instance", key) for key in _keys(installed, config)),
     ]
     for label, value in facts:
         if value:
@@ -189,9 +193,8 @@ def _capabilities(installed: InstalledPackage) -> str:
     return ", ".join(capability.value for capability in installed.manifest.capabilities)
 
 
-def _keys(installed: InstalledPackage) -> tuple[str, ...]:
-    """The keys of the rows this package owns, as far as they exist without a bound channel (PLG-136)."""
-    from zeroclaw_host.installation.rows import seed_for
+def _keys(installed: InstalledPackage, config: Config) -> tuple[str, ...]:
+    """The keys of the rows this package owns: its tool's, and one for each alias its channel is bound to (PLG-136)."""
+    from zeroclaw_daemon.config.bindings import owned_instances
 
-    seed = seed_for(installed.manifest)
-    return () if seed is None else (seed.key,)
+    return tuple(identity.key for identity in owned_instances(installed.manifest, config))

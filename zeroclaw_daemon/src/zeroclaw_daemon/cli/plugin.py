@@ -21,6 +21,14 @@ from zeroclaw_daemon.cli.package_views import (
     say_verdict,
     verdict_json,
 )
+from zeroclaw_daemon.cli.plugin_bind import (
+    AliasOption,
+    EgressOption,
+    bind,
+    bound_json,
+    egress_of,
+    say_bound,
+)
 from zeroclaw_daemon.cli.plugin_cache import app as cache_app
 from zeroclaw_daemon.cli.plugin_fsck import fsck
 from zeroclaw_daemon.cli.plugin_log import log
@@ -28,13 +36,27 @@ from zeroclaw_daemon.cli.plugin_migrate import migrate
 from zeroclaw_daemon.cli.plugin_removal import removal_json, say_removed
 from zeroclaw_daemon.cli.plugin_update import displaced_json, say_displaced, update
 from zeroclaw_daemon.cli.progress import Activity
-from zeroclaw_host.errors import Kind, RegistryError, Remedy, RemedyAction
+from zeroclaw_daemon.cli.readiness_view import (
+    readiness_json,
+    readiness_of,
+    say_readiness,
+    say_reload,
+    say_unbound,
+)
+from zeroclaw_host.errors import Kind, RegistryError, Remedy, RemedyAction, UsageError
 from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zeroclaw_daemon.activation.readiness import Readiness
+    from zeroclaw_daemon.config.bindings import BindingChange, Bound
     from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_host.host import PluginHost
+    from zeroclaw_host.installation.discovery import Discovery, InstalledPackage
+    from zeroclaw_host.installation.install import InstallReport
     from zeroclaw_host.installation.rows import RowStore
+    from zeroclaw_host.package.manifest import Manifest
     from zeroclaw_host.registry.client import RegistryClient
     from zeroclaw_host.registry.index import Index
     from zeroclaw_host.worlds.loading import LoadVerdict
@@ -50,6 +72,7 @@ plugins.enabled is true; agents get the tools of installed plugins once plugins.
 )
 
 app.add_typer(cache_app, name="cache")
+app.command("bind")(bind)
 app.command("update")(update)
 app.command("fsck")(fsck)
 app.command("log")(log)
@@ -85,16 +108,20 @@ def install(
         bool,
         typer.Option("--no-verify", help="Do not try whether the component loads. All other checks stay."),
     ] = False,
+    channel_alias: AliasOption = None,
+    egress: EgressOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Install a package: check it, try whether it loads, and publish it in one step.
 
-    Its signature, schema and digest are checked by the rules of plugins.security. If anything is wrong, nothing changes.
+    Its signature, schema and digest are checked by the rules of plugins.security. If anything is wrong, nothing changes. With
+    --channel-alias its channel is bound as well, as `plugin bind` does it.
     """
     from zeroclaw_daemon.config.entries import ConfigRowStore
 
     current = environment(context)
     current.json = as_json
+    binding = _binding(current, channel_alias, egress)
     snapshot = usable(current)
     rows = ConfigRowStore(current.config_store)
     with _host(current, snapshot, rows) as host, Activity(f"installing {visible(source)}") as activity:
@@ -102,15 +129,75 @@ def install(
             source,
             registry=registry_client(current, registry, snapshot),
             verify=not no_verify,
+            prepare_row=binding,
             on_download=activity.downloaded,
             on_compile=activity.compiling,
         )
-    if as_json:
-        say_json(report_json(report))
-    else:
-        say_installed(report, snapshot, current.place)
+    _tell_installed(report, binding.change.bound if binding is not None and binding.change else None, current)
     for notice in report.notices:
         warn(notice.message)
+
+
+class _Binding:
+    """What binds the channel of a package that is installed, and remembers what it did."""
+
+    def __init__(self, prepare: Callable[[Manifest], BindingChange]) -> None:
+        self._prepare = prepare
+        self.change: BindingChange | None = None
+
+    def __call__(self, manifest: Manifest) -> BindingChange:
+        self.change = self._prepare(manifest)
+        return self.change
+
+
+def _binding(current: Environment, alias: str | None, egress: str | None) -> _Binding | None:
+    """What an install is to bind; what can be refused without the package is refused here (PLG-229, PLG-231)."""
+    from zeroclaw_daemon.config.bindings import require_alias, with_binding
+
+    decision = egress_of(egress, "plugin install")
+    if alias is None:
+        if decision is not None:
+            raise UsageError(
+                "--egress decides about the row of a channel: pass --channel-alias as well",
+                remedy=Remedy(RemedyAction.RUN_HELP, {"command": "plugin install"}),
+            )
+        return None
+    require_alias(alias)
+    return _Binding(with_binding(current.config_store, alias, decision))
+
+
+def _tell_installed(report: InstallReport, bound: Bound | None, current: Environment) -> None:
+    """What an install did; of a channel also how it is bound, and what its instances lack (PLG-233, PLG-234)."""
+    from zeroclaw_host.package.manifest import Capability
+
+    snapshot = current.snapshot()  # the rows may have been written just now
+    found = _found(current, snapshot)
+    channels = readiness_of(report.manifest, found, snapshot, current.key_file, tool=False)
+    if current.json:
+        say_json(
+            {
+                **report_json(report),
+                "binding": bound_json(bound) if bound is not None else None,
+                "channels": [readiness_json(each, current.place) for each in channels],
+            }
+        )
+        return
+    say_installed(report, snapshot, current.place)
+    if bound is not None:
+        say_bound(bound, current.place)
+    for each in channels:
+        say_readiness(each, current.place, gap=False)
+    if channels:
+        say_reload(current.place)
+    elif Capability.CHANNEL in report.manifest.capabilities:
+        say_unbound(report.manifest, current.place)
+
+
+def _found(current: Environment, snapshot: Snapshot) -> Discovery:
+    from zeroclaw_daemon.plugins import plugins_dir, signature_policy
+    from zeroclaw_host.installation.discovery import discover
+
+    return discover(plugins_dir(snapshot, current.paths), signature_policy(snapshot))
 
 
 @app.command("search")
@@ -160,6 +247,7 @@ def list_(
 
     With --verify, the exit status is 3 when one of them does not load, or a directory holds a package that is refused.
     """
+    from zeroclaw_daemon.config.strays import strays
     from zeroclaw_daemon.plugins import plugins_dir, signature_policy
     from zeroclaw_host.installation.displaced import survey
 
@@ -175,9 +263,17 @@ def list_(
         # A package that went meanwhile has no verdict, and is not there.
         found = replace(found, packages=tuple(each for each in found.packages if each.name in verdicts))
     if as_json:
-        say_json({**list_json(found, verdicts), "displaced": displaced_json(surveyed, current.place)})
+        say_json(
+            {
+                **list_json(found, verdicts, snapshot.config),
+                "displaced": displaced_json(surveyed, current.place),
+                "rows_not_read": [stray.facts() for stray in strays(snapshot.config, _manifests(found))],
+            }
+        )
     else:
         say_list(found, verdicts)
+        for stray in strays(snapshot.config, _manifests(found)):
+            warn(stray.message)
         say_displaced(surveyed, current.place)
         if found.packages and not snapshot.config.plugins.enabled and not snapshot.plugins_dropped:
             warn("plugins are off: plugins.enabled is false")
@@ -187,23 +283,67 @@ def list_(
 
 @app.command("info")
 def info(context: typer.Context, name: NameArgument, as_json: JsonOption = False) -> None:
-    """Show one installed package, and try whether it loads, as the daemon does when it starts.
+    """Show one installed package, whether it loads, as the daemon tries when it starts, and what each instance of it lacks.
 
-    The exit status is that of the reason when it does not load.
+    The exit status is that of the reason when it does not load. A configuration that is missing or does not fit is told, and
+    does not count for it.
     """
+    from zeroclaw_daemon.config.strays import strays
+
     current = environment(context)
     current.json = as_json
-    with _host(current, warned_snapshot(current)) as host:
-        installed = host.discover().get(name)
+    snapshot = warned_snapshot(current)
+    with _host(current, snapshot) as host:
+        found = host.discover()
+        installed = found.get(name)
         with Activity(f"trying whether {visible(name)} loads"):
             verdict = host.check(name)
+    reports = readiness_of(installed.manifest, found, snapshot, current.key_file, tool=True)
+    unread = [
+        stray
+        for stray in strays(snapshot.config, {name: installed.manifest})
+        if stray.name in _names(installed, snapshot)
+    ]
     if as_json:
-        say_json({**package_json(installed), **verdict_json(verdict, current.place)})
+        say_json(
+            {
+                **package_json(installed, snapshot.config),
+                **verdict_json(verdict, current.place),
+                "instances": [readiness_json(report, current.place) for report in reports],
+                "rows_not_read": [stray.facts() for stray in unread],
+            }
+        )
     else:
-        say_package(installed)
+        say_package(installed, snapshot.config)
         say_verdict(verdict, current.place)
+        _say_instances(installed, reports, current)
+        for stray in unread:
+            warn(stray.message)
     if verdict.applicable and not verdict.loads:
         raise typer.Exit(verdict.error.kind.value if verdict.error is not None else 1)
+
+
+def _say_instances(installed: InstalledPackage, reports: list[Readiness], current: Environment) -> None:
+    """What each instance lacks, and how a channel that has none is bound (PLG-137, PLG-277)."""
+    from zeroclaw_host.package.manifest import Capability
+
+    for report in reports:
+        say_readiness(report, current.place, gap=True)
+    if Capability.CHANNEL in installed.manifest.capabilities:
+        if any(report.identity.capability is Capability.CHANNEL for report in reports):
+            say_reload(current.place)
+        else:
+            say_unbound(installed.manifest, current.place)
+
+
+def _names(installed: InstalledPackage, snapshot: Snapshot) -> frozenset[str]:
+    """What a row of this package may have been named before 1.0: after it, or after an alias bound to it."""
+    bound = snapshot.config.channels.plugin.items()
+    return frozenset({installed.name, *(alias for alias, each in bound if each.package == installed.name)})
+
+
+def _manifests(found: Discovery) -> dict[str, Manifest]:
+    return {package.name: package.manifest for package in found.packages}
 
 
 @app.command("remove")

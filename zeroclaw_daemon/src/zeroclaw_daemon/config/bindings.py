@@ -7,6 +7,7 @@ Both are written in one save (PLG-232). What is there already is never changed, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, cast
@@ -15,9 +16,17 @@ from tomlkit import TOMLDocument
 
 from zeroclaw_daemon.config import names
 from zeroclaw_daemon.config.draft import Draft
-from zeroclaw_daemon.config.entries import ConfigRowStore, Table, add_row, drop_row, new_table, table_in
+from zeroclaw_daemon.config.entries import (
+    ConfigRowStore,
+    Table,
+    add_row,
+    drop_empty,
+    drop_row,
+    new_table,
+    table_in,
+)
 from zeroclaw_daemon.config.file import Snapshot
-from zeroclaw_daemon.config.problems import ConfigFileInvalid
+from zeroclaw_daemon.config.problems import ConfigFileInvalid, ConfigSyntaxInvalid
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.store import ConfigStore, Written
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
@@ -77,11 +86,22 @@ class Bound:
     declared: tuple[str, ...]
     """The destinations the package declares and has a transport for."""
     egress: Egress | None
+    governed: bool = False
+    """Whether the package asks for a transport whose every connection the row judges."""
 
     @property
     def egress_not_applied(self) -> bool:
         """Whether a decision was given that decides nothing, because the row is there already or none is owed (PLG-249)."""
         return self.egress is not None and self.row is None
+
+
+def require_written_now(store: ConfigStore) -> None:
+    """Whether the file has the layout that is written today; what else is wrong with it is for later refusals to tell.
+
+    :raises ConfigOutdated: it is of an earlier release, and ``config migrate`` comes first (PLG-236).
+    """
+    with suppress(ConfigSyntaxInvalid):
+        store.check_writable()
 
 
 def require_channel(manifest: Manifest) -> None:
@@ -131,7 +151,7 @@ def bound_channels(manifest: Manifest, config: Config) -> tuple[InstanceIdentity
 
 
 def decide(snapshot: Snapshot, manifest: Manifest, alias: str, egress: Egress | None) -> Bound:
-    """What binding would do. The first refusal that applies is raised, in this order, and nothing is written.
+    """What binding would do in a file that is written as today's are. The first refusal that applies is raised, in this order, and nothing is written.
 
     :raises NotAChannel: see :func:`require_channel`.
     :raises AliasInvalid: see :func:`require_alias`.
@@ -164,7 +184,8 @@ def decide(snapshot: Snapshot, manifest: Manifest, alias: str, egress: Egress | 
             details={"package": manifest.name, "alias": alias, "hosts": declared},
         )
     seed = RowSeed(identity, declared if egress is Egress.DECLARED else ()) if missing else None
-    return Bound(identity, found is None, owns, seed, declared, egress)
+    governed = not GOVERNED_TRANSPORTS.isdisjoint(manifest.permissions)
+    return Bound(identity, found is None, owns, seed, declared, egress, governed)
 
 
 class BindingChange:
@@ -222,6 +243,7 @@ def bind(store: ConfigStore, manifest: Manifest, alias: str, egress: Egress | No
 
     :raises ZeroclawError: a refusal of :func:`decide`, a file of an older layout, or one that cannot be read or written.
     """
+    require_written_now(store)
     require_channel(manifest)
     require_alias(alias)
     change = BindingChange(store, manifest, decide(store.current(), manifest, alias, egress))
@@ -235,6 +257,7 @@ def with_binding(
     """What an install prepares for a package whose channel it binds as well (PLG-229, PLG-231)."""
 
     def prepare(manifest: Manifest) -> BindingChange:
+        require_written_now(store)
         bound = decide(store.current(), manifest, alias, egress)
         seed = seed_for(manifest)
         row = ConfigRowStore(store).prepare(seed) if seed is not None else None
@@ -255,3 +278,4 @@ def _drop_binding(document: TOMLDocument, alias: str) -> None:
     channels = cast("Table", cast("Table", document).get("channels", {}).get("plugin", {}))
     if alias in channels:
         del channels[alias]
+    drop_empty(document, "channels", "plugin")

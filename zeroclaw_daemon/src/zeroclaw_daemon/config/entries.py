@@ -110,7 +110,22 @@ def drop_row(document: TOMLDocument, key: str) -> None:
     for index, row in enumerate(rows):
         if row.get("name") == key:
             del rows[index]
+            break
+    if not rows:
+        plugins.pop("entries", None)
+    drop_empty(document, "plugins")
+
+
+def drop_empty(document: TOMLDocument, *path: str) -> None:
+    """Take the table at a path out, and those above it, as long as nothing is in it and no header of its own shows it."""
+    for depth in range(len(path), 0, -1):
+        above = cast("Table", document)
+        for key in path[: depth - 1]:
+            above = cast("Table", above.get(key, {}))
+        table = above.get(path[depth - 1])
+        if not isinstance(table, TomlTable) or len(table) or not table.is_super_table():
             return
+        del above[path[depth - 1]]
 
 
 def table_in(document: TOMLDocument, *path: str) -> tuple[Table, bool]:
