@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from zeroclaw_daemon.config.file import Snapshot, load
+from zeroclaw_daemon.config.file import Snapshot, load, parse, read_bytes
 from zeroclaw_daemon.config.saving import Stamp, stamp_of
 from zeroclaw_host.errors import StorageError, ZeroclawError
+
+_SETTLED_NS: Final = 2_000_000_000
+"""Nanoseconds after which a file's time of writing is no longer the time of another writing: no file system's clock ticks
+more slowly.
+"""
 
 
 def _ignore_error(error: ZeroclawError) -> None:
@@ -21,6 +27,10 @@ def _ignore_snapshot(snapshot: Snapshot) -> None:
     del snapshot
 
 
+_SETTLED_NS: Final = 2_000_000_000
+"""The coarsest clock of a file system in use counts two seconds."""
+
+
 class ConfigSource:
     """Reads the file again when it is another file than before (D-17). Safe to use from several threads.
 
@@ -28,8 +38,13 @@ class ConfigSource:
     :attr:`error` says so until the file is good again. One that could not be read is tried again at every use, since the
     reason need not lie in the file: a process that has no descriptor left now may have one in a moment.
 
+    A file's stamp does not tell two writings within one tick of the file system's clock apart. So the bytes of a file that
+    was young when it was read are compared at the next use as well: a right that was withdrawn must not live on by that.
+
     :param on_error: told once of each change of the file that is not usable.
-    :param on_change: told of each new snapshot.
+    :param on_change: told of each new snapshot, before anybody else has it.
+    :param now: the clock that files are stamped with, in nanoseconds since 1970.
+    :param now_ns: the time of day, in nanoseconds.
     :raises ZeroclawError: at construction, what :func:`~zeroclaw_daemon.config.file.load` raises: there is no good
         snapshot yet to keep.
     """
@@ -41,15 +56,19 @@ class ConfigSource:
         *,
         on_error: Callable[[ZeroclawError], None] = _ignore_error,
         on_change: Callable[[Snapshot], None] = _ignore_snapshot,
+        now: Callable[[], int] = time.time_ns,
     ) -> None:
         self._path: Final = path
         self._env: Final = dict(env)
         self._on_error = on_error
         self._on_change = on_change
+        self._now = now
         self._lock = threading.RLock()
-        self._stamp = _stamp(path)
-        self._snapshot = load(path, self._env)
         self._error: ZeroclawError | None = None
+        began, self._stamp = now(), _stamp(path)
+        self._settled = _is_settled(self._stamp, began)
+        self._snapshot = load(path, self._env)
+        self._seen = self._snapshot.revision
 
     @property
     def path(self) -> Path:
@@ -69,10 +88,10 @@ class ConfigSource:
     def current(self) -> Snapshot:
         """The snapshot in force, after a look at the file."""
         with self._lock:
-            stamp = _stamp(self._path)
-            if stamp != self._stamp or isinstance(self._error, StorageError):
-                self._reload(changed=stamp != self._stamp)
-                self._stamp = stamp
+            began, stamp = self._now(), _stamp(self._path)
+            if stamp != self._stamp or not self._settled or isinstance(self._error, StorageError):
+                self._look()
+                self._stamp, self._settled = stamp, _is_settled(stamp, began)
             return self._snapshot
 
     def adopt(self, snapshot: Snapshot, stamp: Stamp) -> None:
@@ -81,21 +100,35 @@ class ConfigSource:
         :param stamp: of the file that was saved. Where the file has another by now, it is read again at the next use.
         """
         with self._lock:
-            self._stamp = stamp
-            self._error = None
+            self._stamp, self._settled = stamp, False
+            self._seen, self._error = snapshot.revision, None
             self._put_in_force(snapshot)
 
-    def _reload(self, *, changed: bool) -> None:
+    def _look(self) -> None:
+        """Read the file, and believe it if it says something else than before and is good."""
         try:
-            snapshot = load(self._path, self._env)
+            raw = read_bytes(self._path)
         except ZeroclawError as error:
-            known = not changed and self._error is not None and error.message == self._error.message
-            self._error = error
-            if not known:
-                self._on_error(error)
+            self._seen = ""
+            self._fail(error)
+            return
+        seen = revision_of(raw or b"", self._env)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            snapshot = parse(raw or b"", self._path, env=self._env, exists=raw is not None)
+        except ZeroclawError as error:
+            self._fail(error)
             return
         self._error = None
         self._put_in_force(snapshot)
+
+    def _fail(self, error: ZeroclawError) -> None:
+        known = self._error is not None and error.message == self._error.message
+        self._error = error
+        if not known:
+            self._on_error(error)
 
     def _put_in_force(self, snapshot: Snapshot) -> None:
         if snapshot.revision != self._snapshot.revision:
@@ -129,6 +162,15 @@ class FileSource:
 
     def adopt(self, snapshot: Snapshot, stamp: Stamp) -> None:
         """Nothing is kept."""
+
+
+def _is_settled(stamp: Stamp, began: int) -> bool:
+    """Whether any further change would give the file another stamp.
+
+    Two changes within one tick of the file system's clock have one time; the second may go unnoticed when the size is the
+    same. A file that changed just before it was looked at is therefore read again until its time is past.
+    """
+    return stamp is None or stamp[-1] + _SETTLED_NS < began
 
 
 def _stamp(path: Path) -> Stamp:

@@ -1,0 +1,66 @@
+"""A change of the file counts at the next use, however soon after another it comes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from zeroclaw_daemon.config.source import ConfigSource
+from zeroclaw_host.errors import ZeroclawError
+
+NOW = 1_700_000_000_000_000_000
+SECOND = 1_000_000_000
+
+
+def write(file: Path, text: str, *, at: int) -> None:
+    """Write in place, as if the file system's clock said this."""
+    file.write_text(text, encoding="utf-8")
+    os.utime(file, ns=(at, at))
+
+
+@pytest.mark.req("RPC-239")
+def test_two_writings_in_one_tick_of_the_clock_are_both_seen(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    write(file, "gateway.port = 1", at=NOW)
+    source = ConfigSource(file, {}, now_ns=lambda: NOW + SECOND)
+    for port in (2, 3, 4):
+        assert source.current().config.gateway.port == port - 1
+        before = file.stat()
+        write(file, f"gateway.port = {port}", at=NOW)
+        after = file.stat()
+        assert (after.st_ino, after.st_size, after.st_mtime_ns) == (
+            before.st_ino, before.st_size, before.st_mtime_ns,
+        )  # fmt: skip
+        assert source.current().config.gateway.port == port
+
+
+def test_a_file_that_has_rested_is_known_by_its_stamp(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    write(file, "gateway.port = 1", at=NOW)
+    source = ConfigSource(file, {}, now_ns=lambda: NOW + 3 * SECOND)
+    first = source.current()
+    write(
+        file, "gateway.port = 2", at=NOW
+    )  # Nobody can do this without setting the clock or the file's time back.
+    assert source.current() is first
+    write(file, "gateway.port = 2", at=NOW + 1)
+    assert source.current().config.gateway.port == 2
+
+
+def test_a_young_file_is_not_parsed_again_and_tells_a_fault_once(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    write(file, "gateway.port = 1", at=NOW)
+    told: list[ZeroclawError] = []
+    source = ConfigSource(file, {}, on_error=told.append, now_ns=lambda: NOW)
+    first = source.current()
+    assert source.current() is first
+    write(file, "gateway.port = !", at=NOW)
+    for _ in range(3):
+        assert source.current() is first
+    assert [error.code for error in told] == ["config_syntax_invalid"]
+    assert source.error is told[0]
+    write(file, "gateway.port = 2", at=NOW)
+    assert source.current().config.gateway.port == 2
+    assert source.error is None
