@@ -51,6 +51,8 @@ class RemedyAction(Enum):
     """``path``, and ``value`` where it is known: set one property."""
     UNSET_CONFIG = "unset_config"
     """``path``: take one property out of the configuration."""
+    MIGRATE_CONFIG = "migrate_config"
+    """No argument: bring the configuration file to the layout of this release."""
     ADD_TRUSTED_KEY = "add_trusted_key"
     """``key``: trust a publisher key."""
     INSTALL_PLUGIN = "install_plugin"
