@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
 from zeroclaw_host.services.state import Remaining, StateFault
+from zeroclaw_host.services.state_schema import SETTINGS, connect, is_ours, make_empty
 
 BUSY_SECONDS: Final = 5.0
 """How long at most an operation waits for other programs."""
@@ -31,45 +31,8 @@ _POLL_SECONDS: Final = (0.001, 0.02)
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 """What the database keeps beside its file, by the end of its name."""
 
-_FILE_MODE: Final = 0o600
-_VERSION: Final = 1
 _STEPS_BETWEEN_LOOKS: Final = 100_000
 """Steps of the database's machine between two looks at the clock while a whole file is checked."""
-
-_SCHEMA: Final = f"""
-PRAGMA journal_mode = WAL;
-BEGIN;
-CREATE TABLE plugin_state (
-    owner BLOB NOT NULL,
-    locator BLOB PRIMARY KEY,
-    ciphertext TEXT NOT NULL CHECK (ciphertext LIKE 'enc2:%')
-) WITHOUT ROWID;
-CREATE INDEX plugin_state_owner ON plugin_state (owner);
-CREATE TABLE plugin_state_revisions (
-    owner BLOB PRIMARY KEY,
-    last_revision INTEGER NOT NULL CHECK (last_revision > 0)
-) WITHOUT ROWID;
-PRAGMA user_version = {_VERSION};
-COMMIT;
-"""
-
-_OBJECTS: Final = {
-    ("table", "plugin_state"),
-    ("table", "plugin_state_revisions"),
-    ("index", "plugin_state_owner"),
-}
-_COLUMNS: Final = {
-    "plugin_state": ["owner", "locator", "ciphertext"],
-    "plugin_state_revisions": ["owner", "last_revision"],
-}
-
-_SETTINGS: Final = """
-PRAGMA synchronous = FULL;
-PRAGMA fullfsync = ON;
-PRAGMA secure_delete = ON;
-PRAGMA trusted_schema = OFF;
-PRAGMA cell_size_check = ON;
-"""
 
 
 class StateUnavailable(StorageError):
@@ -114,6 +77,7 @@ class StateFile:
     """The database at a path, and the connections to it.
 
     :param path: the file; made by :meth:`create` alone.
+    :param busy_seconds: how long at most an operation waits for other programs.
     :param now: seconds that only grow. :param sleep: waits so many seconds.
     """
 
@@ -121,11 +85,13 @@ class StateFile:
         self,
         path: Path,
         *,
+        busy_seconds: float = BUSY_SECONDS,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.path: Final = path
         self._beside = [path.with_name(path.name + suffix) for suffix in _SIDE_FILES]
+        self._busy_seconds = busy_seconds
         self._now = now
         self._sleep = sleep
         self._lock = threading.Lock()
@@ -134,8 +100,17 @@ class StateFile:
 
     @property
     def exists(self) -> bool:
-        """Whether anything is in the file's place."""
-        return os.path.lexists(self.path)
+        """Whether anything is in the file's place.
+
+        :raises StateUnavailable: nobody can tell.
+        """
+        try:
+            os.lstat(self.path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._of_system(error) from error
+        return True
 
     def close(self) -> None:
         """Close every connection that nobody uses."""
@@ -151,7 +126,7 @@ class StateFile:
         """
         with self.failures():
             self._look()
-            raw = _connect(self.path)
+            raw = connect(self.path)
             try:
                 raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
@@ -165,28 +140,19 @@ class StateFile:
         temporary = self.path.with_name(f"{self.path.name}-{secrets.token_hex(8)}.partial")
         with self.failures():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(temporary, flags, _FILE_MODE)
             try:
-                try:
-                    os.fchmod(descriptor, _FILE_MODE)
-                    raw = _connect(temporary)
-                    try:
-                        raw.executescript(_SETTINGS + _SCHEMA)
-                    finally:
-                        raw.close()
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-                # Somebody who was quicker may have swept this file away already; then his is the one.
-                with suppress(FileExistsError, FileNotFoundError):
-                    os.link(temporary, self.path)
+                make_empty(temporary)
+                os.link(temporary, self.path)
+            except (OSError, sqlite3.Error):
+                # Somebody who was quicker sweeps files like this one away, at any moment; then his is the one.
+                if not self.exists:
+                    raise
             finally:
                 self._sweep(temporary)
             _sync(self.path.parent)
-            if self.exists:
-                for left in self.path.parent.glob(f"{self.path.name}-*.partial"):
-                    self._sweep(left)
+            for left in self.path.parent.glob(f"{self.path.name}-*.partial*"):
+                with suppress(OSError):
+                    left.unlink()
 
     def _sweep(self, temporary: Path) -> None:
         for suffix in ("", *_SIDE_FILES):
@@ -200,7 +166,7 @@ class StateFile:
         :param remaining: the time the caller has; what it raises passes through.
         :raises StateUnavailable: the database cannot be used.
         """
-        end = self._now() + BUSY_SECONDS
+        end = self._now() + self._busy_seconds
         with self.failures():
             connection = self._take(remaining, end)
             try:
@@ -254,12 +220,12 @@ class StateFile:
         return found or self._open(file, remaining, end)
 
     def _open(self, file: tuple[int, int], remaining: Remaining, end: float) -> Connection:
-        raw = _connect(self.path)
+        raw = connect(self.path)
         try:
             pause = _POLL_SECONDS[0]
             while True:
                 try:
-                    raw.executescript(_SETTINGS)
+                    raw.executescript(SETTINGS)
                     self._recognise(raw, file, remaining)
                     break
                 except sqlite3.OperationalError as error:
@@ -277,15 +243,8 @@ class StateFile:
 
     def _recognise(self, raw: sqlite3.Connection, file: tuple[int, int], remaining: Remaining) -> None:
         """Refuse a database that another program made; look once at the whole of each file."""
-        (version,) = raw.execute("PRAGMA user_version").fetchone()
-        objects = set(
-            raw.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
-        )
-        if version != _VERSION or objects != _OBJECTS:
+        if not is_ours(raw):
             raise self.unavailable("foreign", "is no database of this program and version")
-        for table, columns in _COLUMNS.items():
-            if [row[1] for row in raw.execute(f"PRAGMA table_info({table})")] != columns:
-                raise self.unavailable("foreign", "is no database of this program and version")
         (mode,) = raw.execute("PRAGMA journal_mode").fetchone()
         if mode != "wal":
             (mode,) = raw.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -336,13 +295,15 @@ class StateFile:
         try:
             yield
         except OSError as error:
-            remedy = (
-                Remedy(RemedyAction.FREE_SPACE, {"path": str(self.path)}) if error.errno in NO_SPACE else None
-            )
-            said = (error.strerror or type(error).__name__).lower()
-            raise self.unavailable("failed", f"cannot be used: {said}", remedy=remedy) from error
+            raise self._of_system(error) from error
         except sqlite3.Error as error:
             raise self._of_database(error) from error
+
+    def _of_system(self, error: OSError) -> StateUnavailable:
+        full = error.errno in NO_SPACE
+        remedy = Remedy(RemedyAction.FREE_SPACE, {"path": str(self.path)}) if full else None
+        said = (error.strerror or type(error).__name__).lower()
+        return self.unavailable("failed", f"cannot be used: {said}", remedy=remedy)
 
     def _of_database(self, error: sqlite3.Error) -> StateUnavailable:
         code = getattr(error, "sqlite_errorcode", None)
@@ -368,16 +329,6 @@ class StateFile:
             remedy=remedy,
             details={"path": str(path), "reason": reason},
         )
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"file:{quote(str(path))}?mode=rw",
-        uri=True,
-        timeout=0,
-        isolation_level=None,
-        check_same_thread=False,
-    )
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

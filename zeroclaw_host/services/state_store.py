@@ -107,7 +107,7 @@ class DurableState:
             found = self._find(connection, install, instance, key)
             return None if found is None else StateEntry(found.value, found.revision)
 
-        if not self._file.exists:
+        if not self._answer(lambda: self._file.exists):
             return None
         return self._answer(lambda: self._attempt(read, remaining, writes=False))
 
@@ -133,7 +133,7 @@ class DurableState:
         def write(connection: Connection, install: InstallKey) -> int:
             return self._put(connection, install, instance, key, value, expected_revision)
 
-        if not self._file.exists:
+        if not self._answer(lambda: self._file.exists):
             if expected_revision is not None:
                 raise StateFault("conflict")
             self._answer(self._create)
@@ -165,7 +165,7 @@ class DurableState:
             index = connection.indexes[owner]
             index.total -= index.sizes.pop(locator)
 
-        if not self._file.exists:
+        if not self._answer(lambda: self._file.exists):
             raise StateFault("not-found")
         self._answer(lambda: self._attempt(erase, remaining, writes=True))
 
@@ -313,7 +313,9 @@ class DurableState:
         for attempt in range(_ATTEMPTS):
             try:
                 with self._file.transaction(remaining, writes=writes) as connection:
-                    return work(connection, key_in_force(connection, self._key_file.read()))
+                    result = work(connection, key_in_force(connection, self._key_file.read()))
+                self._reported = None
+                return result
             except RowBroken:
                 if attempt == _ATTEMPTS - 1:
                     break
@@ -337,7 +339,6 @@ class DurableState:
                 self._reported = error.message
                 self._report(error)
             raise StateFault("unavailable") from error
-        self._reported = None
         return result
 
 
