@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import property_cases
@@ -15,6 +15,8 @@ from property_cases import FULL, GRANTS, OTHER_ROW, PROFILES, ROW
 
 from zeroclaw_daemon.config.draft import Draft
 from zeroclaw_daemon.config.file import parse
+from zeroclaw_daemon.config.plugin_schema import PluginLimits
+from zeroclaw_daemon.config.problems import ConfigCandidateInvalid
 from zeroclaw_daemon.config.properties import (
     MASK,
     PropertyValueInvalid,
@@ -27,6 +29,10 @@ from zeroclaw_daemon.config.properties import (
 )
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.shape import ROOT, MapOf, Node, RowsOf, TableOf, Value, ValueKind, children, step
+from zeroclaw_daemon.config.source import FileSource
+from zeroclaw_daemon.config.store import ConfigStore
+from zeroclaw_host.sandbox.limits import MOST
+from zeroclaw_host.services.sealing import KeyFile
 
 
 def config_of(text: str) -> Config:
@@ -265,3 +271,105 @@ def test_any_changes_come_back_as_set_and_disturb_nothing_else(
             assert now[path].value == (None if wanted == "" and now[path].type.optional else wanted)
     for path in expected.keys() - dict(changes):
         assert now[path].value == expected[path]
+
+
+# Several properties in one step.
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ConfigStore:
+    file = tmp_path / "config.toml"
+    file.write_text(FULL)
+    return ConfigStore(FileSource(file, {}), KeyFile(tmp_path / ".secret_key"))
+
+
+def setting(*values: tuple[str, object]) -> Callable[[Draft], None]:
+    def change(draft: Draft) -> None:
+        for path, value in values:
+            draft.set(path, value)
+
+    return change
+
+
+@pytest.mark.req("RPC-073", "RPC-248")
+def test_values_that_are_valid_only_together_are_taken_together_and_refused_alone(store: ConfigStore) -> None:
+    before = store.path.read_bytes()
+    uid, profiles = ("users.example.uid", 1002), ("users.example.permission_profiles", ["op"])
+    for alone in (uid, profiles):
+        with pytest.raises(ConfigCandidateInvalid, match="this key is required"):
+            store.commit(setting(alone))
+        assert store.path.read_bytes() == before
+    for order in ((uid, profiles), (profiles, uid)):
+        user = store.commit(setting(*order)).config.users["example"]
+        assert (user.uid, user.permission_profiles) == (1002, ("op",))
+        store.commit(lambda draft: draft.delete_key("users", "example"))
+
+
+@pytest.mark.req("RPC-075")
+def test_of_two_values_for_one_property_the_later_one_counts(store: ConfigStore) -> None:
+    config = store.commit(setting(("gateway.port", 1), ("agents.ada.model", "x"), ("gateway.port", 2))).config
+    assert config.gateway.port == 2
+    assert store.path.read_text().count("port = ") == 1
+
+
+@pytest.mark.req("RPC-248")
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (
+            {"uid": 1001, "permission_profiles": ["op"]},
+            "users.example.uid: the users eve and example have the same uid",
+        ),
+        ({"uid": 1002, "permission_profiles": ["none"]}, "there is no permission profile none; there is op"),
+        ({"uid": 1002, "permission_profiles": []}, "users.example.permission_profiles: must not be empty"),
+        ({"uid": -1, "permission_profiles": ["op"]}, "users.example.uid: must be at least 0"),
+        ({"uid": 2**32, "permission_profiles": ["op"]}, "users.example.uid: must be at most 4294967295"),
+        (
+            {"uid": 1002, "permission_profiles": ["op"], "principal_id": "eve"},
+            "users.example.principal_id: the users eve and example have the same principal_id",
+        ),
+    ],
+)
+def test_users_that_do_not_go_together_are_refused(
+    store: ConfigStore, values: dict[str, object], words: str
+) -> None:
+    before = store.path.read_bytes()
+    with pytest.raises(ConfigCandidateInvalid) as caught:
+        store.commit(setting(*((f"users.example.{name}", value) for name, value in values.items())))
+    assert words in caught.value.message
+    assert store.path.read_bytes() == before
+
+
+def test_an_agent_needs_a_provider_that_is_there(store: ConfigStore) -> None:
+    with pytest.raises(ConfigCandidateInvalid, match="there is no provider openai"):
+        store.commit(setting(("agents.ada.provider", "openai.other")))
+    store.commit(
+        setting(("agents.ada.provider", "openai.other"), ("providers.models.openai.other.model", "m"))
+    )
+
+
+@pytest.mark.req("PLG-122", "PLG-021")
+@pytest.mark.parametrize("name", [*PluginLimits.model_fields])
+def test_a_limit_is_at_least_one_and_at_most_what_the_sandbox_takes(store: ConfigStore, name: str) -> None:
+    path = f"plugins.limits.{name}"
+    for good in (1, MOST[name]):
+        store.commit(setting((path, good))).config.plugins.limits.as_limits()
+    for bad in (0, -1, MOST[name] + 1):
+        with pytest.raises((ConfigCandidateInvalid, PropertyValueInvalid), match="must be"):
+            store.commit(setting((path, bad)))
+
+
+@pytest.mark.req("PLG-121")
+@pytest.mark.parametrize("mode", ["disabled", "permissive", "strict"])
+def test_the_three_signature_modes_can_be_set(store: ConfigStore, mode: str) -> None:
+    assert (
+        store.commit(
+            setting(("plugins.security.signature_mode", mode))
+        ).config.plugins.security.signature_mode
+        == mode
+    )
+
+
+def test_the_waiting_times_of_an_agent_have_their_defaults() -> None:
+    ada = config_of(FULL).agents["ada"]
+    assert (ada.approval_timeout_secs, ada.ask_timeout_secs) == (120, 300)

@@ -1,0 +1,153 @@
+"""Configurations made at random from the schema itself, so that a new key is generated as soon as it exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeAlias
+
+from hypothesis import strategies as st
+
+from zeroclaw_daemon.config.coercion import MASKS
+from zeroclaw_daemon.config.schema import BUILT_IN_PROVIDER, SCHEMA_VERSION
+from zeroclaw_daemon.config.shape import ROOT, MapOf, Node, RowsOf, TableOf, Value, ValueKind, children, step
+from zeroclaw_host.instance import InstanceIdentity
+from zeroclaw_host.package.manifest import Capability
+from zeroclaw_host.visible import is_plain
+
+Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+FILLED = TEXTS.filter(lambda text: bool(text.strip()))
+SECRETS = FILLED.filter(lambda text: text not in MASKS and not text.startswith(("enc:", "enc2:", "op://")))
+_OFTEN = st.sampled_from([True, True, True, False])
+PLAIN = FILLED.filter(is_plain)
+IDENTITIES = st.builds(InstanceIdentity, PLAIN, st.sampled_from(Capability), PLAIN)
+
+
+@st.composite
+def configurations(draw: Draw) -> dict[str, Any]:
+    """The values of a file that is valid as a whole, as a TOML parser gives them."""
+    tree: dict[str, Any] = draw(_values(ROOT))
+    if tree.get("users"):
+        tree.setdefault("permission_profiles", {}).setdefault("op", {})
+    profiles = sorted(tree.get("permission_profiles", {}))
+    for number, (_, user) in enumerate(sorted(tree.get("users", {}).items())):
+        user["uid"] = number
+        user.pop("principal_id", None)
+        user["permission_profiles"] = draw(st.lists(st.sampled_from(profiles), min_size=1, max_size=2))
+    models = tree.get("providers", {}).get("models", {})
+    known = [BUILT_IN_PROVIDER, *(f"{kind}.{alias}" for kind in models for alias in models[kind])]
+    for agent in tree.get("agents", {}).values():
+        if "provider" in agent:
+            agent["provider"] = draw(st.sampled_from(known))
+    return {"schema_version": SCHEMA_VERSION, **tree}
+
+
+@cache
+def _values(node: Node) -> st.SearchStrategy[Any]:
+    match node:
+        case Value():
+            return _leaf(node)
+        case TableOf():
+            return _table(node)
+        case MapOf():
+            inner = step(node, "")
+            assert inner is not None
+            filled = st.dictionaries(_keys(node), _values(inner), min_size=1, max_size=2)
+            return st.one_of(filled, filled, st.just({}))
+        case RowsOf(model):
+            return _rows(TableOf(model))
+
+
+@st.composite
+def _table(draw: Draw, node: TableOf, *, without: str = "schema_version") -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for key in children(node):
+        inner = step(node, key)
+        assert inner is not None
+        required = isinstance(inner, Value) and inner.required
+        if key != without and (required or draw(_OFTEN)):
+            table[key] = draw(_values(inner))
+    return table
+
+
+@st.composite
+def _rows(draw: Draw, node: TableOf) -> list[dict[str, Any]]:
+    instances = "egress_hosts" in node.model.model_fields
+    names = (
+        IDENTITIES.map(lambda identity: identity.key)
+        if instances
+        else PLAIN.filter(lambda text: "." not in text)
+    )
+    found: list[str] = draw(
+        st.lists(names, min_size=draw(st.sampled_from([1, 1, 0])), max_size=2, unique=True)
+    )
+    return [{"name": name, **draw(_table(node, without="name"))} for name in found]
+
+
+def _leaf(value: Value) -> st.SearchStrategy[Any]:
+    match value.kind:
+        case ValueKind.BOOL:
+            return st.booleans()
+        case ValueKind.INTEGER:
+            least = -(2**63) if value.minimum is None else int(value.minimum)
+            most = 2**63 - 1 if value.maximum is None else int(value.maximum)
+            return st.integers(least, most)
+        case ValueKind.ENUM:
+            return st.sampled_from(value.choices)
+        case ValueKind.LIST:
+            elements = st.sampled_from(value.choices) if value.choices else FILLED
+            return st.lists(elements, min_size=int(value.filled), max_size=3)
+        case ValueKind.SECRET:
+            return SECRETS
+        case _:
+            return FILLED if value.filled or value.optional else TEXTS
+
+
+def _keys(node: MapOf) -> st.SearchStrategy[str]:
+    drawn = st.one_of(
+        st.from_regex(r"[a-z0-9](_?[a-z0-9]){0,5}", fullmatch=True),
+        PLAIN,
+        st.sampled_from(_literals(node)) if _literals(node) else st.nothing(),
+    )
+    return drawn.filter(lambda key: _fits(node, key))
+
+
+def _literals(node: MapOf) -> tuple[str, ...]:
+    words: object = getattr(node.key, "__args__", ())
+    return tuple(word for word in words if isinstance(word, str)) if isinstance(words, tuple) else ()
+
+
+def _fits(node: MapOf, key: str) -> bool:
+    try:
+        node.check_key(key)
+    except ValueError:
+        return False
+    return True
+
+
+def keys_and_rows(
+    values: Mapping[str, Any], node: Node = ROOT, path: tuple[str, ...] = ()
+) -> list[tuple[str, str]]:
+    """Every key of a map of tables and every row in the values: the path of the map, and the key."""
+    found: list[tuple[str, str]] = []
+    match node:
+        case TableOf():
+            for key, inner in values.items():
+                below = step(node, key)
+                if below is not None and not isinstance(below, Value):
+                    found += keys_and_rows(inner, below, (*path, key))
+        case MapOf():
+            below = step(node, "")
+            if below is not None and not isinstance(below, Value):
+                for key, inner in values.items():
+                    found += [(".".join(path), key), *keys_and_rows(inner, below, (*path, key))]
+        case RowsOf(model):
+            for row in values:
+                assert isinstance(row, dict)
+                name = str(row["name"])
+                found += [(".".join(path), name), *keys_and_rows(row, TableOf(model), (*path, name))]
+        case Value():
+            pass
+    return found
