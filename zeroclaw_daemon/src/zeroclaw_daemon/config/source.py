@@ -9,14 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from zeroclaw_daemon.config.file import Snapshot, load, parse, read_bytes
+from zeroclaw_daemon.config.file import Snapshot, load, parse, read_bytes, revision_of
 from zeroclaw_daemon.config.saving import Stamp, stamp_of
 from zeroclaw_host.errors import StorageError, ZeroclawError
-
-_SETTLED_NS: Final = 2_000_000_000
-"""Nanoseconds after which a file's time of writing is no longer the time of another writing: no file system's clock ticks
-more slowly.
-"""
 
 
 def _ignore_error(error: ZeroclawError) -> None:
@@ -44,7 +39,6 @@ class ConfigSource:
     :param on_error: told once of each change of the file that is not usable.
     :param on_change: told of each new snapshot, before anybody else has it.
     :param now: the clock that files are stamped with, in nanoseconds since 1970.
-    :param now_ns: the time of day, in nanoseconds.
     :raises ZeroclawError: at construction, what :func:`~zeroclaw_daemon.config.file.load` raises: there is no good
         snapshot yet to keep.
     """
