@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
+import pkgutil
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -12,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import zeroclaw_daemon
+import zeroclaw_host
 from zeroclaw_daemon.agent.providers.base import TextDelta
 from zeroclaw_daemon.agent.providers.scripted import Pause, ScriptedProvider
 from zeroclaw_daemon.authority.roster import RosterAuthority
@@ -73,6 +77,10 @@ async def test_sessions_speak_camel_case_alone(serving: Serving) -> None:
 
 
 def every_error() -> list[type[ZeroclawError]]:
+    """Every class of error that host and daemon can raise, whatever was imported before."""
+    for package in (zeroclaw_host, zeroclaw_daemon):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     found: list[type[ZeroclawError]] = []
     rooms = [ZeroclawError]
     while rooms:
