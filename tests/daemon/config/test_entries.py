@@ -22,7 +22,7 @@ from zeroclaw_host.package.manifest import parse_manifest
 from zeroclaw_host.services.sealing import KeyFile
 
 SEED = RowSeed(InstanceIdentity.default_tool("acme"), ("a.example", "b.example"))
-OTHER = '# mine\n[[plugins.entries]] # kept\nname = "zpi1_other"\n'
+OTHER = 'schema_version = 1\n# mine\n[[plugins.entries]] # kept\nname = "zpi1_other"\n'
 
 MANIFEST = b"""
 name = "acme"
@@ -55,7 +55,14 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.req("PLG-132")
 @pytest.mark.parametrize(
-    "before", [None, "", OTHER, "[plugins]\nenabled = true\n", "[gateway]\nport = 1 # one\n"]
+    "before",
+    [
+        None,
+        "",
+        OTHER,
+        "schema_version = 1\n[plugins]\nenabled = true\n",
+        "schema_version = 1\n[gateway]\nport = 1 # one\n",
+    ],
 )
 def test_a_row_is_added_and_undone_to_the_byte(file: Path, before: str | None) -> None:
     if before is not None:
@@ -116,7 +123,10 @@ def resolver_and_scope(file: Path, config: dict[str, str]) -> tuple[EntryResolve
     identity = InstanceIdentity.default_tool("acme")
     file.parent.mkdir(exist_ok=True)
     lines = [f"{name} = {json.dumps(text)}" for name, text in config.items()]
-    row = f'[[plugins.entries]]\nname = "{identity.key}"\n[plugins.entries.config]\n' + "\n".join(lines)
+    row = (
+        f'schema_version = 1\n[[plugins.entries]]\nname = "{identity.key}"\n[plugins.entries.config]\n'
+        + "\n".join(lines)
+    )
     # Rows named after the package alone are never consulted.
     file.write_text(f'{row}\n[[plugins.entries]]\nname = "acme"\n[plugins.entries.config]\ncount = "99"\n')
     return EntryResolver(lambda: load(file), key_of(file)), InstanceScope.admit(

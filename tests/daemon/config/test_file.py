@@ -30,6 +30,7 @@ from zeroclaw_daemon.config.writing import append_property, set_properties
 from zeroclaw_host.errors import RemedyAction, StorageError, ZeroclawError
 
 COMMENTED = """\
+schema_version = 1
 # kept for the auditors
 [plugins]
 enabled = false   # until friday
@@ -182,11 +183,13 @@ def test_any_unreadable_plugins_section_counts_as_absent_as_a_whole(file: Path) 
 )
 @pytest.mark.parametrize("bad", [0, -1])
 def test_a_bound_of_zero_is_an_error_that_names_its_path(file: Path, name: str, bad: int) -> None:
-    snapshot = load(write(file, f"[plugins]\nenabled = true\n[plugins.limits]\n{name} = {bad}\n"))
+    snapshot = load(
+        write(file, f"schema_version = 1\n[plugins]\nenabled = true\n[plugins.limits]\n{name} = {bad}\n")
+    )
     [problem] = snapshot.problems
     assert problem.property == f"plugins.limits.{name}"
     assert problem.message == "must be at least 1"
-    assert problem.place == Place(4, 1)
+    assert problem.place == Place(5, 1)
     with pytest.raises(ConfigFileInvalid, match=f"plugins.limits.{name}"):
         set_properties(file, [("plugins.auto_discover", "true")])
     with pytest.raises(ConfigCandidateInvalid, match=f"plugins.limits.{name}"):
@@ -285,9 +288,9 @@ def test_all_properties_of_a_change_are_set_or_none(file: Path) -> None:
 
 
 def test_one_change_repairs_a_broken_value(file: Path) -> None:
-    write(file, "[plugins.limits]\ncall_fuel = 0 # oops\n")
+    write(file, "schema_version = 1\n[plugins.limits]\ncall_fuel = 0 # oops\n")
     set_properties(file, [("plugins.limits.call_fuel", "5")])
-    assert file.read_text() == "[plugins.limits]\ncall_fuel = 5 # oops\n"
+    assert file.read_text() == "schema_version = 1\n[plugins.limits]\ncall_fuel = 5 # oops\n"
 
 
 def test_appending_to_a_list_keeps_what_is_there_and_adds_nothing_twice(file: Path) -> None:
@@ -362,13 +365,13 @@ def test_an_environment_variable_overrides_a_property_and_never_reaches_the_file
         "ZEROCLAW_DATA_DIR": "/x",
         "OTHER": "1",
     }
-    snapshot = load(write(file, "[gateway]\nport = 1\n"), env)
+    snapshot = load(write(file, "schema_version = 1\n[gateway]\nport = 1\n"), env)
     assert snapshot.config.gateway.port == 99
     assert snapshot.config.agents["bob"].model == "m"
     assert snapshot.overridden == {"gateway.port", "agents.bob.model"}
     assert snapshot.revision != load(file).revision
     set_properties(file, [("gateway.enabled", True)])
-    assert file.read_text() == "[gateway]\nport = 1\nenabled = true\n"
+    assert file.read_text() == "schema_version = 1\n[gateway]\nport = 1\nenabled = true\n"
 
 
 @pytest.mark.parametrize(
@@ -394,7 +397,9 @@ def test_a_value_out_of_range_from_a_variable_is_not_blamed_on_the_file(file: Pa
 
 def test_a_source_sees_an_edit_at_the_next_use_and_keeps_the_last_good_file(file: Path) -> None:
     errors: list[ZeroclawError] = []
-    source = ConfigSource(write(file, "[gateway]\nport = 1\n"), {}, on_error=errors.append)
+    source = ConfigSource(
+        write(file, "schema_version = 1\n[gateway]\nport = 1\n"), {}, on_error=errors.append
+    )
     first = source.current()
     assert source.current() is first
     set_properties(file, [("gateway.port", 2)])

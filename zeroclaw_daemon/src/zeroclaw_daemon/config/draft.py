@@ -281,9 +281,26 @@ class Draft:
 def faithful(document: TOMLDocument) -> bool:
     """Whether the document's text means what the document holds."""
     try:
-        return same_value(tomllib.loads(document.as_string()), document.unwrap())
+        return same_value(tomllib.loads(document.as_string()), _held(document))
     except (tomllib.TOMLDecodeError, TOMLKitError):
         return False
+
+
+def _held(node: object) -> object:
+    """The values of a document, without what no text shows: arrays of no tables, and tables that only hold such."""
+    match node:
+        case MutableMapping():
+            held: dict[str, object] = {}
+            for key, inner in cast("Writable", node).items():
+                value = _held(inner)
+                unseen = isinstance(inner, AoT) or (isinstance(inner, Table) and inner.is_super_table())
+                if value or not unseen:
+                    held[key] = value
+            return held
+        case AoT() | Array():
+            return [_held(inner) for inner in cast("Sequence[object]", node)]
+        case _:
+            return _plain(node)
 
 
 def _new_table(around: Writable, *, implicit: bool = False) -> Item:

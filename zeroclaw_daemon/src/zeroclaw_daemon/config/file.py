@@ -73,12 +73,15 @@ def read_bytes(path: Path) -> bytes | None:
     try:
         # A pipe in the file's place would otherwise make every reader wait for a writer, for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(descriptor, "rb") as stream:  # noqa: PTH123 — a descriptor, not a path
+        try:
             kind = os.fstat(descriptor).st_mode
             if not stat.S_ISREG(kind):
                 number = errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL
                 raise OSError(number, os.strerror(number) if stat.S_ISDIR(kind) else "not a regular file")
-            raw = stream.read(MAX_BYTES + 1)
+            with open(descriptor, "rb", closefd=False) as stream:
+                raw = stream.read(MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -159,6 +162,11 @@ def _frozen(value: object) -> object:
             return tuple(_frozen(inner) for inner in cast("list[object]", value))
         case _:
             return value
+
+
+def revision_of(raw: bytes, env: Mapping[str, str]) -> str:
+    """The revision of a snapshot of these bytes, whether or not they are usable."""
+    return _revision(raw, overrides_in(env))
 
 
 def _revision(raw: bytes, overrides: tuple[Override, ...]) -> str:

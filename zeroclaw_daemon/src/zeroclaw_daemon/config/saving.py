@@ -35,8 +35,9 @@ class ConfigBusy(ZeroclawError):
     kind = Kind.UNAVAILABLE
 
 
-Stamp = tuple[int, int, int, int] | None
-"""What tells one file from another: device, inode, size and the time of the last writing; None while there is none."""
+Stamp = tuple[int, int, int, int, int] | None
+"""What tells one file from another: device, inode, size, and the times of the last writing and the last change; None while
+there is none."""
 
 
 class Steps:
@@ -122,24 +123,19 @@ def _content(target: Path) -> bytes | None:
 def _put(target: Path, data: bytes, steps: Steps) -> Stamp:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
     try:
-        stamp = _write_new(temporary, data, steps)
-        steps.rename(temporary, target)
+        descriptor = steps.create(temporary)
+        try:
+            os.fchmod(descriptor, FILE_MODE)
+            steps.write(descriptor, data)
+            steps.sync(descriptor)
+            steps.rename(temporary, target)
+            return stamp_of(os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
     except OSError:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    return stamp
-
-
-def _write_new(path: Path, data: bytes, steps: Steps) -> Stamp:
-    descriptor = steps.create(path)
-    try:
-        os.fchmod(descriptor, FILE_MODE)
-        steps.write(descriptor, data)
-        steps.sync(descriptor)
-        return stamp_of(os.fstat(descriptor))
-    finally:
-        os.close(descriptor)
 
 
 def _sweep(target: Path) -> None:
@@ -160,7 +156,7 @@ def _sync_directory(directory: Path, steps: Steps) -> None:
 
 def stamp_of(status: os.stat_result) -> Stamp:
     """The stamp of a file with this status."""
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 @contextmanager

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
+import tomlkit
 from tomlkit import TOMLDocument
 
+from zeroclaw_daemon.config.file import decode, read_bytes, toml_values
 from zeroclaw_daemon.config.overrides import overrides_in
 from zeroclaw_daemon.config.properties import MASKS
 from zeroclaw_daemon.config.shape import ROOT, MapOf, Node, RowsOf, TableOf, Value, ValueKind, step
@@ -46,7 +49,15 @@ def secrets_in(document: TOMLDocument) -> Iterator[Secret]:
     return _walk(ROOT, cast("Table", document))
 
 
-def seal_secrets(document: TOMLDocument, key_file: KeyFile, *, env: Mapping[str, str]) -> None:
+@dataclass(frozen=True, slots=True)
+class Sealing:
+    """How many secrets were sealed, and the properties whose legacy text could not be read and stayed."""
+
+    sealed: int = 0
+    unreadable: tuple[str, ...] = ()
+
+
+def seal_secrets(document: TOMLDocument, key_file: KeyFile, *, env: Mapping[str, str]) -> Sealing:
     """Seal every secret that is written out or sealed as early releases did, unless ``secrets.encrypt`` is false.
 
     A legacy text that cannot be read stays as it is: it stops who needs it, and nobody else.
@@ -56,19 +67,48 @@ def seal_secrets(document: TOMLDocument, key_file: KeyFile, *, env: Mapping[str,
         nothing that is sealed: beside sealed texts, the key is lost and not missing.
     """
     if not _encrypts(document, env):
-        return
+        return Sealing()
     found = list(secrets_in(document))
     plain = [secret for secret in found if secret.plain]
-    legacy = [secret for secret in found if secret.legacy]
     if plain:
-        sealed = any(is_sealed(secret.text) for secret in found)
-        key = key_file.read() if sealed else key_file.read_or_create()
+        lost = any(is_sealed(secret.text) for secret in found)
+        key = key_file.read() if lost else key_file.read_or_create()
         for secret in plain:
             secret.replace(key.seal(secret.text))
-    for secret in legacy:
-        renewed = _renewed(secret.text, key_file)
-        if renewed is not None:
-            secret.replace(renewed)
+    sealed, unreadable = len(plain), list[str]()
+    for secret in found:
+        if secret.legacy:
+            renewed = _renewed(secret.text, key_file)
+            if renewed is None:
+                unreadable.append(".".join(secret.path))
+            else:
+                secret.replace(renewed)
+                sealed += 1
+    return Sealing(sealed, tuple(unreadable))
+
+
+@dataclass(frozen=True, slots=True)
+class SecretCounts:
+    """How a file's secrets are kept: sealed, sealed as early releases did, and the paths of those that are written out."""
+
+    sealed: int
+    legacy: int
+    plain: tuple[str, ...]
+
+
+def count_secrets(path: Path) -> SecretCounts:
+    """How the secrets of a configuration file are kept; without a file there are none.
+
+    :raises ConfigSyntaxInvalid: it is no TOML. StorageError: it cannot be read.
+    """
+    text = decode(read_bytes(path) or b"", path)
+    toml_values(text, path)
+    found = list(secrets_in(tomlkit.parse(text)))
+    legacy = sum(secret.legacy for secret in found)
+    sealed = sum(is_sealed(secret.text) for secret in found) - legacy
+    return SecretCounts(
+        sealed, legacy, tuple(".".join(secret.path) for secret in found if secret.plain and secret.text)
+    )
 
 
 class SecretUnreadable(SealBroken):
@@ -81,6 +121,20 @@ class SecretUnreadable(SealBroken):
             remedy=Remedy(RemedyAction.SET_CONFIG, {"path": path}),
             details={"property": path},
         )
+
+
+def check_secrets(document: TOMLDocument, key_file: KeyFile) -> None:
+    """See that every sealed text can be read.
+
+    :raises SecretUnreadable: one cannot.
+    :raises KeyUnavailable: there is one, and no usable key.
+    """
+    for secret in secrets_in(document):
+        if is_sealed(secret.text):
+            try:
+                key_file.read().unseal(secret.text)
+            except SealBroken as error:
+                raise SecretUnreadable(secret, error) from error
 
 
 def reseal_secrets(document: TOMLDocument, key: InstallKey, *, env: Mapping[str, str]) -> int:

@@ -7,15 +7,27 @@ whole, saves once and puts the result in force. Whatever fails on the way, file 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 import tomlkit
+from tomlkit import TOMLDocument
 from tomlkit.exceptions import TOMLKitError
 
-from zeroclaw_daemon.config.draft import Draft, ValueCheck, unchecked
+from zeroclaw_daemon.config.draft import Draft, ValueCheck, faithful, unchecked
 from zeroclaw_daemon.config.file import Snapshot, decode, parse, read_bytes, toml_values
+from zeroclaw_daemon.config.migration import (
+    VERSION,
+    ConfigTooNew,
+    KeyOf,
+    Migration,
+    check_version,
+    rename_rows,
+    stamped,
+    version_of,
+)
 from zeroclaw_daemon.config.problems import (
     ConfigCandidateInvalid,
     ConfigFileInvalid,
@@ -31,10 +43,10 @@ from zeroclaw_daemon.config.saving import (
     write_lock,
 )
 from zeroclaw_daemon.config.schema import SCHEMA_VERSION
-from zeroclaw_daemon.config.sealed import reseal_secrets, seal_secrets
+from zeroclaw_daemon.config.sealed import check_secrets, reseal_secrets, seal_secrets
 from zeroclaw_host.services.sealing import InstallKey, KeyFile
 
-Change = Callable[[Draft], None]
+Change = Callable[[Draft], object]
 Authorise = Callable[[Snapshot], None]
 Prepare = Callable[[Snapshot], Callable[[], None]]
 
@@ -129,11 +141,12 @@ class ConfigStore:
         still under the lock, and must not fail. A change after which the text is as it was writes nothing and prepares
         nothing.
 
-        :param change: alters the draft. What it raises ends the commit.
+        :param change: alters the draft; what it returns is of no account. What it raises ends the commit.
         :param authorise: raises when the caller may not write by the policy on disk.
         :param prepare: makes what the candidate needs to be installed, and returns the step that installs it.
         :returns: the configuration in force after it, overriding variables included.
         :raises ConfigSyntaxInvalid: the file is no TOML; it keeps its bytes (RPC-249).
+        :raises ConfigOutdated: the file has the layout of an earlier release (PLG-368); :class:`ConfigTooNew`: of a later one.
         :raises ConfigFileInvalid: the file is invalid and would stay so, or its policy cannot be read to ``authorise``.
         :raises ConfigCandidateInvalid: the change would make it invalid (RPC-076).
         :raises KeyUnavailable: there is a secret to seal, and no usable key.
@@ -146,30 +159,20 @@ class ConfigStore:
         self, change: Change, *, authorise: Authorise | None = None, prepare: Prepare | None = None
     ) -> Written:
         """As :meth:`commit`, for who may have to take it back with :meth:`take_back`."""
-        path = self.path
-        with write_lock(path, wait=self._lock_wait):
-            raw = read_bytes(path)
-            text = decode(raw or b"", path)
-            toml_values(text, path)
-            draft = Draft(_document(text, path), lambda: self._parsed(raw), self._checks())
+        with self._lock():
+            found = self._found()
+            check_version(found.values, self.path)
+            draft = Draft(found.document(), lambda: self._parsed(found.raw), self._checks())
             if authorise is not None:
                 authorise(draft.snapshot)
-            if not text.strip():
-                draft.document["schema_version"] = SCHEMA_VERSION
+            if not found.values:
+                draft.document[VERSION] = SCHEMA_VERSION
             before = draft.document.as_string()
             change(draft)
             seal_secrets(draft.document, self._key_file, env=self._source.env)
-            candidate = draft.document.as_string()
-            data = candidate.encode()
-            if candidate == before or data == raw:
-                return Written(self._parsed(raw), raw, raw)
-            snapshot = self._accepted(data, raw or b"")
-            install = prepare(snapshot) if prepare is not None else None
-            stamp = replace_file(path, data, self._steps)
-            self._source.adopt(snapshot, stamp)
-            if install is not None:
-                install()
-            return Written(snapshot, raw, data)
+            if draft.document.as_string() == before:
+                return Written(self._parsed(found.raw), found.raw, found.raw)
+            return self._save(draft.document, found, prepare)
 
     def take_back(self, written: Written) -> bool:
         """Put the bytes back that a commit replaced, if nobody changed the file since.
@@ -180,7 +183,7 @@ class ConfigStore:
         """
         if written.before == written.after:
             return True
-        with write_lock(self.path, wait=self._lock_wait):
+        with self._lock():
             if read_bytes(self.path) != written.after:
                 return False
             if written.before is None:
@@ -189,28 +192,89 @@ class ConfigStore:
                 replace_file(self.path, written.before, self._steps)
         return True
 
-    def reseal(self, key: InstallKey, *, after: Callable[[], None]) -> int:
-        """Seal every secret of the file with this key that is not, in one save, for a rotation of the key.
+    def reseal(self, begin: Callable[[], InstallKey], *, after: Callable[[], None]) -> int:
+        """Seal every secret of the file with another key, in one save, for a rotation of the key.
 
-        :param key: seals with the next key and unseals with both.
+        :param begin: called under the lock once the file and its secrets have been read; the key it returns seals with the
+            next key and unseals with both.
         :param after: called once the file is saved, still under the lock.
         :returns: how many secrets were sealed anew.
-        :raises SecretUnreadable: a sealed text cannot be read; nothing was written.
+        :raises SecretUnreadable: a sealed text cannot be read; nothing was begun.
         :raises ConfigFileInvalid: the file is not usable. ConfigBusy and StorageError as in :meth:`commit`.
         """
-        path = self.path
-        with write_lock(path, wait=self._lock_wait):
-            raw = read_bytes(path)
-            text = decode(raw or b"", path)
-            toml_values(text, path)
-            document = _document(text, path)
-            count = reseal_secrets(document, key, env=self._source.env)
+        with self._lock():
+            found = self._found()
+            document = found.document()
+            check_secrets(document, self._key_file)
+            count = reseal_secrets(document, begin(), env=self._source.env)
             if count:
-                data = document.as_string().encode()
-                snapshot = self._accepted(data, raw or b"")
-                self._source.adopt(snapshot, replace_file(path, data, self._steps))
+                self._save(document, found)
             after()
         return count
+
+    def migrate(self, key_of: KeyOf) -> Migration:
+        """Bring the file to today's layout in one save, or find that nothing is to be done (D-39).
+
+        Rows that still have a former name are looked at whatever the version, and so are secrets that are not sealed.
+
+        :param key_of: tells the instance of a row of a former name.
+        :raises ConfigTooNew: the file is of a later release.
+        :raises ConfigFileInvalid: it is no TOML, or breaks a rule that no migration mends; nothing is written. Other errors
+            as in :meth:`commit`.
+        """
+        with self._lock():
+            found = self._found()
+            version = version_of(found.values)
+            if version is not None and version > SCHEMA_VERSION:
+                raise ConfigTooNew(self.path, version)
+            if not found.values:
+                return Migration(SCHEMA_VERSION, changed=False)
+            document = found.document()
+            renamed, left = rename_rows(document, key_of)
+            sealing = seal_secrets(document, self._key_file, env=self._source.env)
+            document = stamped(document)
+            changed = document.as_string() != found.text
+            if changed:
+                self._save(document, found)
+            return Migration(
+                version or 0, changed, tuple(renamed), tuple(left), sealing.sealed, sealing.unreadable
+            )
+
+    def check_writable(self) -> None:
+        """Whether a commit could begin now: for who wants to know before doing anything else.
+
+        :raises ConfigOutdated: the file is of an earlier release (PLG-368).
+        :raises ConfigTooNew: it is of a later one.
+        :raises ConfigSyntaxInvalid: it is no TOML.
+        :raises StorageError: it cannot be read.
+        """
+        check_version(self._found().values, self.path)
+
+    def _lock(self) -> AbstractContextManager[None]:
+        return write_lock(self.path, wait=self._lock_wait)
+
+    def _found(self) -> _Found:
+        """The file as it is on disk."""
+        raw = read_bytes(self.path)
+        text = decode(raw or b"", self.path)
+        return _Found(self.path, raw, text, toml_values(text, self.path))
+
+    def _save(self, document: TOMLDocument, found: _Found, prepare: Prepare | None = None) -> Written:
+        if not faithful(document):
+            raise ConfigCandidateInvalid(
+                [
+                    Problem(
+                        str(self.path), "", "the file is written in a form that this change cannot be made in"
+                    )
+                ]
+            )
+        data = document.as_string().encode()
+        snapshot = self._accepted(data, found.raw or b"")
+        install = prepare(snapshot) if prepare is not None else None
+        self._source.adopt(snapshot, replace_file(self.path, data, self._steps))
+        if install is not None:
+            install()
+        return Written(snapshot, found.raw, data)
 
     def _parsed(self, raw: bytes | None) -> Snapshot:
         return parse(raw or b"", self.path, env=self._source.env, exists=raw is not None)
@@ -233,8 +297,18 @@ class ConfigStore:
         raise ConfigCandidateInvalid(problems)
 
 
-def _document(text: str, path: Path) -> tomlkit.TOMLDocument:
-    try:
-        return tomlkit.parse(text)
-    except TOMLKitError as error:
-        raise ConfigSyntaxInvalid([Problem(str(path), "", str(error))]) from error
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The file as it was found under the lock."""
+
+    path: Path
+    raw: bytes | None
+    text: str
+    values: dict[str, object]
+
+    def document(self) -> TOMLDocument:
+        """The text, parsed so that it can be edited."""
+        try:
+            return tomlkit.parse(self.text)
+        except TOMLKitError as error:
+            raise ConfigSyntaxInvalid([Problem(str(self.path), "", str(error))]) from error
