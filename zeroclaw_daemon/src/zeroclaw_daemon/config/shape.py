@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
@@ -101,7 +101,6 @@ class RowsOf:
 Node = Value | TableOf | MapOf | RowsOf
 
 ROOT = TableOf(Config)
-DESCRIPTION_OF_MAPPED_SECRET = "One property of the instance's configuration, as text."
 
 
 def step(node: Node, key: str) -> Node | None:
@@ -111,7 +110,8 @@ def step(node: Node, key: str) -> Node | None:
             field = model.model_fields.get(key)
             return None if field is None else _node(field.annotation, field)
         case MapOf():
-            return _node(node.element, None)
+            below = _node(node.element, None)
+            return replace(below, description=node.description) if isinstance(below, Value) else below
         case RowsOf(model):
             return TableOf(model)
         case Value():
@@ -185,7 +185,7 @@ def _node(annotation: Any, info: FieldInfo | None) -> Node:
         kind,
         optional,
         choices,
-        description or DESCRIPTION_OF_MAPPED_SECRET,
+        description,
         default=None if info is None or required else info.get_default(call_default_factory=False),
         required=required,
         kept=any(isinstance(mark, Kept) for mark in metadata),
