@@ -20,7 +20,7 @@ def on_terminal(home):
         controller, terminal = pty.openpty()
         program = subprocess.Popen(
             ["zeroclaw", *arguments],
-            env={**home.environment(), "TERM": "xterm-256color", "COLUMNS": "100"},
+            env={**home.environment(), "TERM": "xterm-256color", "COLUMNS": home.env.get("COLUMNS", "100")},
             cwd=home.path,
             stdin=terminal,
             stdout=terminal,
@@ -67,3 +67,16 @@ def test_away_from_a_terminal_nothing_moves(zeroclaw, package) -> None:
     outcome = zeroclaw("plugin", "install", str(package()))
     assert "\x1b" not in outcome.out + outcome.err
     assert outcome.err == ""
+
+
+def test_a_list_of_properties_fits_a_terminal_of_80_columns(home, on_terminal) -> None:
+    home.configure("schema_version = 1\n[gateway]\nport = 80\n")
+    home.env |= {"COLUMNS": "80", "ZEROCLAW_gateway__port": "99"}
+    shown, status = on_terminal("config", "list")
+    assert status == 0
+    lines = plain(shown).replace("\r", "").splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+    at = lines.index("gateway.port = 99")
+    assert lines[at + 1] == "    The port it listens on."
+    told = " ".join(line.strip() for line in lines[at + 2 : at + 5])
+    assert "ZEROCLAW_gateway__port; without it, it would be 80" in told

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -88,9 +90,9 @@ def list_(
     for each in found:
         if sys.stdout.isatty():
             say(f"{visible(each.path)} = {visible(each.shown)}")
-            say(f"    {visible(each.type.description)}")
-            if (words := shown.override_words(each)) is not None:
-                say(f"    {visible(words)}.")
+            for words in (each.type.description, shown.override_words(each)):
+                if words:
+                    say(_wrapped(visible(words)))
         else:
             say("\t".join(map(visible, (each.path, each.shown, each.type.description))))
 
@@ -155,6 +157,12 @@ def delete(
     current.json = as_json
     snapshot = current.config_store.commit(lambda draft: take_out(draft, path))
     _say_changed(current, snapshot, path, "deleted", as_json=as_json)
+
+
+def _wrapped(text: str) -> str:
+    """The text below a line of its own, within the terminal."""
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(text, width=max(width, 40), initial_indent="    ", subsequent_indent="    ")
 
 
 def _say_changed(current: Environment, snapshot: Snapshot, path: str, done: str, *, as_json: bool) -> None:
