@@ -207,3 +207,19 @@ def test_what_stands_for_a_secret_never_replaces_one(home, zeroclaw, value: str)
     home.configure(text)
     assert zeroclaw("config", "set", SECRET, value).status == 3
     assert home.config_file.read_text() == text
+
+
+@pytest.mark.req("PLG-120")
+def test_packages_are_installed_and_found_where_the_configuration_says(
+    home, zeroclaw, package, compile_cache
+) -> None:
+    elsewhere = home.path / "srv" / "plugins"
+    assert zeroclaw("config", "set", "plugins.plugins_dir", str(elsewhere)).out == (
+        f"plugins.plugins_dir = {elsewhere}\n"
+    )
+    assert zeroclaw("plugin", "install", str(package())).status == 0
+    assert (elsewhere / "wat-echo" / "manifest.toml").is_file()
+    assert not (home.plugins / "wat-echo").exists()
+    assert "wat-echo" in zeroclaw("plugin", "list").out
+    zeroclaw("config", "delete", "plugins.plugins_dir")
+    assert "wat-echo" not in zeroclaw("plugin", "list").out

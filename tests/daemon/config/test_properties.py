@@ -373,3 +373,10 @@ def test_the_three_signature_modes_can_be_set(store: ConfigStore, mode: str) -> 
 def test_the_waiting_times_of_an_agent_have_their_defaults() -> None:
     ada = config_of(FULL).agents["ada"]
     assert (ada.approval_timeout_secs, ada.ask_timeout_secs) == (120, 300)
+
+
+def test_a_variable_names_a_value_of_an_instance_as_a_path_does() -> None:
+    name = f"ZEROCLAW_plugins__entries__{OTHER_ROW}__config__a__b"
+    row = parse(FULL.encode(), Path("c.toml"), env={name: "z"}).config.plugins.entry(OTHER_ROW)
+    assert row is not None
+    assert {key: text.get_secret_value() for key, text in row.config.items()} == {"url": "x", "a.b": "z"}

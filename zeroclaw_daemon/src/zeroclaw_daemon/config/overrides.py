@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from zeroclaw_daemon.config.problems import Problem
-from zeroclaw_daemon.config.properties import PropertyError, coerce_text, find_value
+from zeroclaw_daemon.config.properties import PropertyError, coerce_text, find_value, segments_of
 
 PREFIX: Final = "ZEROCLAW_"
 
@@ -44,7 +44,7 @@ def apply_overrides(
     """
     problems: list[Problem] = []
     for override in overrides:
-        segments = override.property.split(".")
+        segments = segments_of(override.property)
         try:
             wanted = coerce_text(find_value(segments), override.text)
             _put(values, segments, wanted)
