@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterator, MutableMapping, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import tomlkit
 from tomlkit import TOMLDocument
-from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT, Array, InlineTable, Item, Table
 
+from zeroclaw_daemon.config.fidelity import faithful, has_dotted_keys, plain, same_value
 from zeroclaw_daemon.config.map_keys import MapKeyExists, MapKeyNotFound, check_create, check_rename, map_at
-from zeroclaw_daemon.config.mentions import mentions, written_key
+from zeroclaw_daemon.config.mentions import written_key
 from zeroclaw_daemon.config.properties import (
     PropertyValueInvalid,
     UnknownProperty,
@@ -55,9 +54,8 @@ class Draft:
         self._make_snapshot: Final = snapshot
         self._check: Final = check
         self._snapshot: Snapshot | None = None
-        self._dotted: Final = any(
-            len(mention.names) > 1 for mention in mentions(document.as_string()) if not mention.header
-        )
+        self._hints: dict[str, int] = {}
+        self._is_dotted: Final = has_dotted_keys(document)
 
     @property
     def document(self) -> TOMLDocument:
@@ -242,7 +240,7 @@ class Draft:
             inner: object = table.get(key)
             if isinstance(inner, (AoT, Array)):
                 position += 1
-                table = _row(cast("Sequence[object]", inner), segments, position)
+                table = self._row(cast("Sequence[object]", inner), segments, position)
             elif inner is None:
                 if key == "entries" or key == "tls_profiles":
                     raise _no_row(segments, position + 1)
@@ -258,15 +256,27 @@ class Draft:
             position += 1
         return table
 
+    def _row(self, rows: Sequence[object], segments: Sequence[str], position: int) -> Writable:
+        """The row of that name. Where it was last time is looked at first: a batch asks for the same rows again and again."""
+        wanted = segments[position]
+        hint = self._hints.get(wanted, len(rows))
+        if hint < len(rows) and _name(rows[hint]) == wanted:
+            return cast("Writable", rows[hint])
+        names = [_name(row) for row in rows]
+        self._hints.update({str(name): index for index, name in enumerate(names)})
+        if wanted not in names:
+            raise _no_row(segments, position, [str(name) for name in names])
+        return cast("Writable", rows[names.index(wanted)])
+
     def _add_table(self, around: Writable, segments: Sequence[str], *, implicit: bool = False) -> None:
         """Make an empty table under the last key.
 
         Beside dotted keys tomlkit may write a header where it swallows what follows, or with half a name: there the table
         begins at the end of the file instead.
         """
-        text = self._document.as_string() if self._dotted else ""
+        text = self._document.as_string() if self._is_dotted else ""
         around[segments[-1]] = _new_table(around, implicit=implicit)
-        if self._dotted and not faithful(self._document):
+        if self._is_dotted and not faithful(self._document):
             self._document = tomlkit.parse(text)
             self._append_header(segments)
 
@@ -276,31 +286,6 @@ class Draft:
         blank = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
         header = ".".join(map(written_key, segments))
         self._document = tomlkit.parse(f"{text}{blank}[{header}]\n")
-
-
-def faithful(document: TOMLDocument) -> bool:
-    """Whether the document's text means what the document holds."""
-    try:
-        return same_value(tomllib.loads(document.as_string()), _held(document))
-    except (tomllib.TOMLDecodeError, TOMLKitError):
-        return False
-
-
-def _held(node: object) -> object:
-    """The values of a document, without what no text shows: arrays of no tables, and tables that only hold such."""
-    match node:
-        case MutableMapping():
-            held: dict[str, object] = {}
-            for key, inner in cast("Writable", node).items():
-                value = _held(inner)
-                unseen = isinstance(inner, AoT) or (isinstance(inner, Table) and inner.is_super_table())
-                if value or not unseen:
-                    held[key] = value
-            return held
-        case AoT() | Array():
-            return [_held(inner) for inner in cast("Sequence[object]", node)]
-        case _:
-            return _plain(node)
 
 
 def _new_table(around: Writable, *, implicit: bool = False) -> Item:
@@ -325,13 +310,6 @@ def _name(row: object) -> object:
     return cast("Writable", row).get("name") if isinstance(row, MutableMapping) else None
 
 
-def _row(rows: Sequence[object], segments: Sequence[str], position: int) -> Writable:
-    for row in _tables(rows):
-        if row.get("name") == segments[position]:
-            return row
-    raise _no_row(segments, position, [str(row.get("name")) for row in _tables(rows)])
-
-
 def _no_row(segments: Sequence[str], position: int, known: Sequence[str] = ()) -> UnknownProperty:
     path = ".".join(segments)
     return UnknownProperty(
@@ -343,7 +321,7 @@ def _no_row(segments: Sequence[str], position: int, known: Sequence[str] = ()) -
 def _write(table: Writable, key: str, value: object) -> None:
     """Write a value, unless it is there already: then its text stays, however it is written."""
     present: object = table.get(key)
-    if present is not None and same_value(_plain(present), value):
+    if present is not None and same_value(plain(present), value):
         return
     table[key] = _item(value, wraps=isinstance(table, Table))
 
@@ -362,20 +340,3 @@ def _item(value: object, *, wraps: bool) -> object:
             return table
         case _:
             return value
-
-
-def _plain(value: object) -> object:
-    return cast("Any", value).unwrap() if hasattr(value, "unwrap") else value
-
-
-def same_value(left: object, right: object) -> bool:
-    """Equal, and of the same types: 1 is not true."""
-    match left, right:
-        case dict(), dict():
-            mine, other = cast("dict[str, object]", left), cast("dict[str, object]", right)
-            return mine.keys() == other.keys() and all(same_value(mine[key], other[key]) for key in mine)
-        case ((list() | tuple()), (list() | tuple())):
-            one, two = cast("Sequence[object]", left), cast("Sequence[object]", right)
-            return len(one) == len(two) and all(map(same_value, one, two))
-        case _:
-            return type(left) is type(right) and left == right

@@ -10,6 +10,7 @@ import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, SecretStr
@@ -107,13 +108,11 @@ def step(node: Node, key: str) -> Node | None:
     """What stands under ``key`` in this node, or None when nothing may."""
     match node:
         case TableOf(model):
-            field = model.model_fields.get(key)
-            return None if field is None else _node(field.annotation, field)
+            return _field_node(model, key) if key in model.model_fields else None
         case MapOf():
-            below = _node(node.element, None)
-            return replace(below, description=node.description) if isinstance(below, Value) else below
+            return _element_node(node.element, node.description)
         case RowsOf(model):
-            return TableOf(model)
+            return _row_node(model)
         case Value():
             return None
 
@@ -161,6 +160,23 @@ def table_at(root: type[BaseModel], path: Sequence[str | int]) -> type[BaseModel
     for part in path:
         node = None if node is None else step(node, str(part))
     return node.model if isinstance(node, TableOf) else None
+
+
+@cache
+def _field_node(model: type[BaseModel], key: str) -> Node:
+    info = model.model_fields[key]
+    return _node(info.annotation, info)
+
+
+@cache
+def _element_node(annotation: Any, description: str) -> Node:
+    below = _node(annotation, None)
+    return replace(below, description=description) if isinstance(below, Value) else below
+
+
+@cache
+def _row_node(model: type[BaseModel]) -> Node:
+    return TableOf(model)
 
 
 def _node(annotation: Any, info: FieldInfo | None) -> Node:

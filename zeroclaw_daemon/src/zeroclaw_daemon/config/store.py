@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -16,7 +16,8 @@ import tomlkit
 from tomlkit import TOMLDocument
 from tomlkit.exceptions import TOMLKitError
 
-from zeroclaw_daemon.config.draft import Draft, ValueCheck, faithful, unchecked
+from zeroclaw_daemon.config.draft import Draft, ValueCheck, unchecked
+from zeroclaw_daemon.config.fidelity import faithful
 from zeroclaw_daemon.config.file import Snapshot, decode, parse, read_bytes, toml_values
 from zeroclaw_daemon.config.migration import (
     VERSION,
@@ -28,6 +29,7 @@ from zeroclaw_daemon.config.migration import (
     stamped,
     version_of,
 )
+from zeroclaw_daemon.config.overrides import overrides_in
 from zeroclaw_daemon.config.problems import (
     ConfigCandidateInvalid,
     ConfigFileInvalid,
@@ -167,7 +169,7 @@ class ConfigStore:
                 authorise(draft.snapshot)
             if not found.values:
                 draft.document[VERSION] = SCHEMA_VERSION
-            before = draft.document.as_string()
+            before = draft.document.as_string() if not found.values else found.text
             change(draft)
             seal_secrets(draft.document, self._key_file, env=self._source.env)
             if draft.document.as_string() == before:
@@ -260,7 +262,8 @@ class ConfigStore:
         return _Found(self.path, raw, text, toml_values(text, self.path))
 
     def _save(self, document: TOMLDocument, found: _Found, prepare: Prepare | None = None) -> Written:
-        if not faithful(document):
+        text = document.as_string()
+        if not faithful(document, text):
             raise ConfigCandidateInvalid(
                 [
                     Problem(
@@ -268,7 +271,7 @@ class ConfigStore:
                     )
                 ]
             )
-        data = document.as_string().encode()
+        data = text.encode()
         snapshot = self._accepted(data, found.raw or b"")
         install = prepare(snapshot) if prepare is not None else None
         self._source.adopt(snapshot, replace_file(self.path, data, self._steps))
@@ -283,12 +286,12 @@ class ConfigStore:
         """The candidate's snapshot, or an error that tells a fault of the file from a fault of the change."""
         path = self.path
         try:
-            problems = parse(data, path).problems
-            if not problems:
+            snapshot = parse(data, path)
+            if not snapshot.problems and overrides_in(self._source.env):
                 snapshot = self._parsed(data)
-                if not snapshot.problems:
-                    return snapshot
-                problems = snapshot.problems
+            if not snapshot.problems:
+                return snapshot
+            problems = snapshot.problems
         except ConfigFileInvalid as error:
             problems = error.problems
         before = parse(old, path, env=self._source.env)
@@ -302,9 +305,9 @@ class _Found:
     """The file as it was found under the lock."""
 
     path: Path
-    raw: bytes | None
-    text: str
-    values: dict[str, object]
+    raw: bytes | None = field(repr=False)  # secrets are in it
+    text: str = field(repr=False)
+    values: dict[str, object] = field(repr=False)
 
     def document(self) -> TOMLDocument:
         """The text, parsed so that it can be edited."""
