@@ -11,15 +11,17 @@ import gc
 import json
 import logging
 import os
+import shutil
 import socket
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
 import pytest
 import typer.main
+from _pytest.mark import ParameterSet
 from planted import Planted, generate, generate_pem
 
 from zeroclaw_daemon.authority.principal import Evidence
@@ -36,7 +38,7 @@ from zeroclaw_host.package.manifest import parse_manifest
 from zeroclaw_host.services.sealing import KeyFile
 from zeroclaw_host.services.state_store import DurableState
 
-pytestmark = [pytest.mark.usefixtures("compile_cache"), pytest.mark.req("PLG-135", "PLG-139")]
+pytestmark = pytest.mark.req("PLG-135", "PLG-139")
 
 IDENTITY = InstanceIdentity.default_tool("wat-echo")
 SCHEMA = """permissions = ["config_read", "state_read", "state_write"]
@@ -84,10 +86,12 @@ COMMANDS: Invocations = {
     "config unset": (("agents.ada.model",), ("{row}.config.word",), ("no.such",)),
     "config delete": (("agents.ada.model",), ("{row}.config.word",), ("no.such",)),
     "config patch": (
-        ('{"agents": {"ada": {"model": "m"}}}',),
-        ('{"providers": {"models": {"openai": {"main": {"api_key": "{typed}"}}}}}',),
-        ('{"providers": {"models": {"openai": {"main": {"api_kee": "{typed}"}}}}}',),
-        ('{"agents": "{typed}"}',),
+        ('[{"op": "add", "path": "/agents/ada", "value": {"model": "m"}}]',),
+        ('[{"op": "replace", "path": "/providers/models/openai/main/api_key", "value": "{typed}"}]',),
+        ('[{"op": "replace", "path": "/providers/models/openai/main/api_kee", "value": "{typed}"}]',),
+        ('[{"op": "test", "path": "/providers/models/openai/main/api_key", "value": "{typed}"}]',),
+        ('[{"op": "add", "path": "/agents", "value": "{typed}"}]',),
+        ('[{"op": "{typed}", "path": "/agents", "value": 1}]',),
         ('{"{typed}',),
     ),
     "config validate": ((), ("{config_file}",), ("{home}/none",)),
@@ -106,6 +110,7 @@ COMMANDS: Invocations = {
     "secrets status": ((),),
     "plugin install": (("{source}",), ("{home}/none",), ("{home}/none.zip", "--no-verify")),
     "plugin update": (("--all", "--from", "{source}"), ("wat-echo", "--from", "{source}"), ("none",)),
+    "plugin cache clear": ((),),  # what comes behind it compiles again
     "plugin fsck": ((), ("--repair",)),
     "plugin log": ((), ("--verify",)),
     "plugin migrate": (("--from", "{home}/none"),),
@@ -116,7 +121,6 @@ COMMANDS: Invocations = {
     "plugin remove": (("none",),),
     "plugin cache list": ((),),
     "plugin cache prune": ((), ("--max-mb", "1")),
-    "plugin cache clear": ((),),
     "plugin state": ((), ("wat-echo",)),
     "plugin state list": ((), ("wat-echo",), ("none",)),
     "plugin state clear": (("none", "--yes"), ("none",)),
@@ -409,7 +413,15 @@ STATES: tuple[Callable[[Plot], None], ...] = (
 )
 
 
-@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def cases(states: Iterable[Callable[[Plot], None]]) -> list[ParameterSet]:
+    """Each state; only the sound one is soon through."""
+    return [
+        pytest.param(state, id=state.__name__, marks=() if state is sound else pytest.mark.slow)
+        for state in states
+    ]
+
+
+@pytest.mark.parametrize("state", cases(STATES))
 def test_no_command_shows_a_secret(
     plot: Plot,
     state: Callable[[Plot], None],
@@ -424,8 +436,10 @@ def test_no_command_shows_a_secret(
     before = home.config_file.read_bytes()
     override = {"ZEROCLAW_providers__models__openai__main__api_key": planted.known["overriding"]}
     statuses: set[int] = set()
-    for command, options in all_commands().items():
-        for arguments in COMMANDS.get(command, ()):
+    existing = all_commands()
+    for command, tried in COMMANDS.items():
+        options = existing.get(command, frozenset())
+        for arguments in tried if command in existing else ():
             words = [*command.split(), *plot.filled(arguments)]
             for form in ([], ["--json"]) if "--json" in options else ([],):
                 if state is not sound and home.config_file.read_bytes() != before:
@@ -442,6 +456,7 @@ def test_no_command_shows_a_secret(
         planted.check(f"an error {type(error).__name__}", texts_of(error))
     for record in caplog.records:
         planted.check(f"a log record of {record.name}", texts_of_record(record))
+    assert state is not sound or any("compiler" in words for words in children), "there were children"
     for words_of_child in children:
         planted.check("the command line of a child", words_of_child)
     assert {0} < statuses, "some went well and some did not"
@@ -470,8 +485,7 @@ sys.addaudithook(note)
 
 @pytest.mark.parametrize(
     "state",
-    [sound, misplaced, one_table, too_long, of_another_key, key_that_is_none, damaged_tokens],
-    ids=lambda state: state.__name__,
+    cases([sound, misplaced, one_table, too_long, of_another_key, key_that_is_none, damaged_tokens]),
 )
 def test_no_method_and_no_log_shows_a_secret(
     plot: Plot, state: Callable[[Plot], None], start_daemon: Any, zeroclaw_process: Any
@@ -488,6 +502,7 @@ def test_no_method_and_no_log_shows_a_secret(
     }
     if state in (one_table, damaged_tokens, too_long, of_another_key, key_that_is_none):
         state(plot)  # met at the start
+    shutil.rmtree(home.data / "cache")  # so that it compiles
     daemon = start_daemon(env=env)
     state(plot)  # or while it runs
     heard = b"".join(talk(home.socket, requests) for requests in conversations(plot))
@@ -495,7 +510,8 @@ def test_no_method_and_no_log_shows_a_secret(
     assert status == 0
     planted.check("what the daemon sends", heard.decode())
     planted.check("what the daemon says on the terminal", said)
-    planted.check("the children of the daemon", started.read_text(), allowed=())
+    planted.check("the children of the daemon", started.read_text())
+    assert state is not sound or "compiler" in started.read_text(), "it had children"
     answers = [json.loads(line) for line in heard.splitlines()]
     assert any("result" in answer for answer in answers)
     assert any("error" in answer for answer in answers)
@@ -557,6 +573,7 @@ def test_no_object_shows_a_secret(plot: Plot) -> None:
     database = DurableState(home.data / "plugin-state.db", key_file)
     manifest = parse_manifest((plot.source / "manifest.toml").read_bytes())
     kept: list[object] = [
+        tokens.pair("ada"),
         tokens.find(planted.known["paired"]),
         Evidence(None, token=planted.known["paired"]),
         database.get(IDENTITY, planted.known["state_key"]),
