@@ -68,7 +68,7 @@ class Spy(Tool):
         return ToolResult(True, f"{self.name} ran")
 
 
-SESSION_CALLS = ("session/prompt", "session/cancel", "session/close", "session/state")
+SESSION_CALLS = ("session/prompt", "session/cancel", "session/close", "session/state", "session/configure")
 
 
 @pytest.mark.req("RPC-239")
@@ -83,7 +83,7 @@ async def test_a_strangers_session_and_one_that_is_not_there_are_the_same_to_a_l
     ):
         of_ben = await ben.new_session()
         errors = [
-            await ann.fail(method, {"sessionId": session, "prompt": "hi"})
+            await ann.fail(method, {"sessionId": session, "prompt": "hi", "overrides": {}})
             for session in (of_ben, "no-such-session")
         ]
         assert errors[0] == errors[1]

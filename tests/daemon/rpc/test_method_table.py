@@ -26,6 +26,7 @@ NEEDED: dict[str, str | None] = {
     "session/cancel": "sessions:update",
     "session/close": "sessions:update",
     "session/state": "sessions:read",
+    "session/configure": "sessions:update",
     "config/get": "config:read",
     "config/list": "config:read",
     "config/set": "config:update",

@@ -11,7 +11,7 @@ import pytest
 from zeroclaw_daemon.agent.directory import Agent, FixedAgents
 from zeroclaw_daemon.agent.events import MessageChunk, TurnEvent
 from zeroclaw_daemon.agent.messages import AssistantMessage, Message, UserMessage
-from zeroclaw_daemon.agent.providers.base import ModelRequest, TextDelta
+from zeroclaw_daemon.agent.providers.base import NO_CHOICE, ModelChoice, ModelRequest, TextDelta
 from zeroclaw_daemon.agent.providers.scripted import Line, Pause, ScriptedProvider
 from zeroclaw_daemon.agent.turn import INTERRUPTED
 from zeroclaw_daemon.clock import ManualClock
@@ -241,7 +241,7 @@ async def test_a_turn_can_be_cancelled_while_its_agent_is_still_being_made() -> 
     looking = anyio.Event()
 
     class Slow:
-        async def agent(self, alias: str) -> Agent:
+        async def agent(self, alias: str, choice: ModelChoice = NO_CHOICE) -> Agent:
             looking.set()
             await anyio.sleep_forever()
             raise AssertionError

@@ -11,7 +11,13 @@ from typing import Final, Protocol
 import anyio.to_thread
 
 from zeroclaw_daemon.agent.directory import Agent, AgentNotFound
-from zeroclaw_daemon.agent.providers.base import Provider, ProviderError
+from zeroclaw_daemon.agent.providers.base import (
+    NO_CHOICE,
+    ModelChoice,
+    Provider,
+    ProviderError,
+    ProviderNotFound,
+)
 from zeroclaw_daemon.agent.providers.echo import EchoProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.config.file import Snapshot
@@ -49,8 +55,10 @@ def settings_of(snapshot: Snapshot) -> dict[str, AgentSettings]:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelView:
-    """What one agent talks to. ``provider`` is None where this daemon has none of this ``kind``."""
+class Endpoint:
+    """A model provider as it is configured. ``model`` is what it is asked for unless an agent or a session says otherwise;
+    ``provider`` is None where this daemon has none of this ``kind``.
+    """
 
     kind: str
     model: str
@@ -58,34 +66,39 @@ class ModelView:
 
 
 class ModelViews:
-    """The models of all agents, made of one whole configuration and put in place in one step (RPC-084).
+    """The model providers, made of one whole configuration and put in place in one step (RPC-084).
 
     What is in place belongs to one revision. While another is in force, because the file was edited by hand, its views are
     made when they are first wanted. Thread-safe.
     """
 
     def __init__(self) -> None:
-        self._installed: tuple[str, Mapping[str, ModelView]] = ("", {})
+        self._installed: tuple[str, Mapping[str, Endpoint]] = ("", {})
 
     def prepare(self, candidate: Snapshot) -> Callable[[], None]:
         """Make the views of a candidate, which nobody sees; the returned step puts them in place.
 
-        An agent whose provider this daemon does not have is no reason to refuse a candidate: its turns say so.
+        A provider that this daemon does not have is no reason to refuse a candidate: the turns that want it say so.
         """
-        views = candidate.revision, _views(candidate)
+        views = candidate.revision, _endpoints(candidate)
 
         def install() -> None:
             self._installed = views
 
         return install
 
-    def view(self, alias: str, snapshot: Snapshot) -> ModelView:
-        """What this agent talks to under this configuration."""
-        revision, views = self._installed
+    def endpoint(self, name: str, snapshot: Snapshot) -> Endpoint:
+        """The provider of this name under this configuration.
+
+        :raises ProviderNotFound: there is none.
+        """
+        revision, endpoints = self._installed
         if revision != snapshot.revision:
-            views = _views(snapshot)
-            self._installed = snapshot.revision, views
-        return views[alias]
+            endpoints = _endpoints(snapshot)
+            self._installed = snapshot.revision, endpoints
+        if name not in endpoints:
+            raise ProviderNotFound(sorted(endpoints))
+        return endpoints[name]
 
 
 class ConfiguredAgents:
@@ -103,10 +116,11 @@ class ConfiguredAgents:
         self._registries: dict[str, tuple[tuple[Tool, ...], ToolRegistry]] = {}
         self._withheld: set[str] = set()
 
-    async def agent(self, alias: str) -> Agent:
+    async def agent(self, alias: str, choice: ModelChoice = NO_CHOICE) -> Agent:
         """The agent as it is now; its tools are those installed now (D-17).
 
         :raises AgentNotFound: there is none of that name.
+        :raises ProviderNotFound: the chosen provider is not configured.
         :raises ProviderError: its provider is of a kind this daemon does not have.
         :raises StorageError: its workspace cannot be made.
         """
@@ -115,21 +129,24 @@ class ConfiguredAgents:
         settings = known.get(alias)
         if settings is None:
             raise AgentNotFound(alias, tuple(sorted(known)))
-        return await anyio.to_thread.run_sync(self._build, alias, settings, snapshot)
+        return await anyio.to_thread.run_sync(self._build, alias, settings, choice, snapshot)
 
-    def _build(self, alias: str, settings: AgentSettings, snapshot: Snapshot) -> Agent:
-        model = self.models.view(alias, snapshot)
-        if model.provider is None:
+    def _build(self, alias: str, settings: AgentSettings, choice: ModelChoice, snapshot: Snapshot) -> Agent:
+        endpoint = self.models.endpoint(choice.provider or settings.provider, snapshot)
+        if endpoint.provider is None:
             raise ProviderError(
-                f"agent {alias} wants a model provider of kind {model.kind}, which this daemon does not have",
+                f"agent {alias} wants a model provider of kind {endpoint.kind}, which this daemon does not have",
                 remedy=Remedy(
                     RemedyAction.SET_CONFIG, {"path": f"agents.{alias}.provider", "value": BUILT_IN_PROVIDER}
                 ),
             )
+        # The agent's model belongs to the agent's provider.
+        own = settings.model if choice.provider is None else None
         return Agent(
             alias=alias,
-            provider=model.provider,
-            model=model.model,
+            provider=endpoint.provider,
+            model=choice.model or own or endpoint.model,
+            temperature=choice.temperature,
             system_prompt=settings.system_prompt,
             tools=self._registry(alias, settings, snapshot),
             max_steps=settings.max_steps,
@@ -174,16 +191,13 @@ class ConfiguredAgents:
         return str(workspace)
 
 
-def _views(snapshot: Snapshot) -> dict[str, ModelView]:
-    return {alias: _view(settings, snapshot) for alias, settings in settings_of(snapshot).items()}
-
-
-def _view(settings: AgentSettings, snapshot: Snapshot) -> ModelView:
-    kind, _, name = settings.provider.partition(".")
-    models = {str(key): value for key, value in snapshot.config.providers.models.items()}
-    endpoint = models.get(kind, {}).get(name)
-    model = settings.model or (endpoint.model if endpoint is not None else None) or kind
-    return ModelView(kind, model, _ECHO if kind == BUILT_IN_PROVIDER else None)
+def _endpoints(snapshot: Snapshot) -> dict[str, Endpoint]:
+    found = {BUILT_IN_PROVIDER: Endpoint(BUILT_IN_PROVIDER, BUILT_IN_PROVIDER, _ECHO)}
+    for kind, named in snapshot.config.providers.models.items():
+        for alias, settings in named.items():
+            provider = _ECHO if kind == BUILT_IN_PROVIDER else None
+            found[f"{kind}.{alias}"] = Endpoint(kind, settings.model or kind, provider)
+    return found
 
 
 def _distinct(tools: Sequence[Tool]) -> list[Tool]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from zeroclaw_daemon.agent.providers.base import Provider
+from zeroclaw_daemon.agent.providers.base import NO_CHOICE, ModelChoice, Provider, ProviderNotFound
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_host.errors import Kind, ZeroclawError
 
@@ -39,6 +39,7 @@ class Agent:
     tools: ToolRegistry = field(default_factory=ToolRegistry)
     max_steps: int = DEFAULT_MAX_STEPS
     workspace: str = "/"
+    temperature: float | None = None
 
     def with_tools(self, allows: Callable[[str], bool] | None) -> Agent:
         """The same agent with only the tools whose names are allowed; None allows all."""
@@ -50,10 +51,12 @@ class AgentDirectory(Protocol):
     tools may have to be loaded first, which never happens on the event loop.
     """
 
-    async def agent(self, alias: str) -> Agent:
+    async def agent(self, alias: str, choice: ModelChoice = NO_CHOICE) -> Agent:
         """The agent of this alias as it is now.
 
+        :param choice: what it is to talk to instead of what it is configured with.
         :raises AgentNotFound: there is none.
+        :raises ProviderNotFound: the chosen provider does not exist.
         """
         ...
 
@@ -64,9 +67,11 @@ class FixedAgents:
     def __init__(self, *agents: Agent) -> None:
         self._agents: Mapping[str, Agent] = {agent.alias: agent for agent in agents}
 
-    async def agent(self, alias: str) -> Agent:
-        """The agent given under this alias."""
-        try:
-            return self._agents[alias]
-        except KeyError:
-            raise AgentNotFound(alias, tuple(sorted(self._agents))) from None
+    async def agent(self, alias: str, choice: ModelChoice = NO_CHOICE) -> Agent:
+        """The agent given under this alias. There are no other providers than those given with the agents."""
+        agent = self._agents.get(alias)
+        if agent is None:
+            raise AgentNotFound(alias, tuple(sorted(self._agents)))
+        if choice.provider is not None:
+            raise ProviderNotFound(())
+        return replace(agent, model=choice.model or agent.model, temperature=choice.temperature)

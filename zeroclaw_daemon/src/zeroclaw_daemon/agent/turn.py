@@ -81,7 +81,11 @@ class Turn:
     async def _ask(self, agent: Agent) -> list[ToolCall]:
         """One question to the model: its text is streamed, its calls are returned."""
         request = ModelRequest(
-            agent.model, agent.system_prompt, (*self._history, *self._finished), agent.tools.specs()
+            agent.model,
+            agent.system_prompt,
+            (*self._history, *self._finished),
+            agent.tools.specs(),
+            agent.temperature,
         )
         calls: list[ToolCall] = []
         async with aclosing(agent.provider.stream(request)) as events:

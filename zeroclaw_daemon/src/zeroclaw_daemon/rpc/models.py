@@ -5,9 +5,9 @@ Input is taken in camelCase and in snake_case. Output has one spelling, that of 
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Self, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from zeroclaw_daemon.rpc.envelope import Params as RawParams
@@ -43,7 +43,7 @@ class Params(BaseModel):
         if not isinstance(raw, dict):
             raise InvalidParams("this method takes an object of named parameters")
         try:
-            return cls.model_validate(cls._in_one_spelling(raw))
+            return cls.model_validate(raw)
         except ValidationError as error:
             # Not chained: the library's message quotes the input.
             faults = error.errors(include_input=False, include_url=False, include_context=False)[
@@ -56,9 +56,13 @@ class Params(BaseModel):
         members = ", ".join(problem["member"] for problem in problems)
         raise InvalidParams(f"parameters that do not fit: {members}", details=details)
 
+    @model_validator(mode="before")
     @classmethod
-    def _in_one_spelling(cls, raw: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        taken: dict[str, JsonValue] = {}
+    def _in_one_spelling(cls, raw: JsonValue) -> JsonValue:
+        if not isinstance(raw, dict):
+            return raw
+        raw = cast("dict[str, JsonValue]", raw)
+        taken = dict(raw)
         for field_name, field in cls.model_fields.items():
             name = field.alias or field_name
             camel = to_camel(name)
@@ -66,9 +70,8 @@ class Params(BaseModel):
                 raise ConflictingSpelling(
                     f"{camel} and {name} are the same parameter and differ", details={"member": camel}
                 )
-            for spelling in (camel, name):
-                if spelling in raw:
-                    taken[name] = raw[spelling]
+            if camel != name and camel in raw:
+                taken[name] = taken.pop(camel)
         return taken
 
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from zeroclaw_daemon.agent.messages import Message
+from zeroclaw_daemon.agent.providers.base import NO_CHOICE, ModelChoice
 from zeroclaw_daemon.sessions.errors import SessionLimit, SessionNotFound
 from zeroclaw_daemon.sessions.permit import TurnPermit
 from zeroclaw_daemon.sessions.ticket import Ticket
@@ -29,7 +30,8 @@ class LiveSession:
 
     ``client_id`` is the client it answers to, ``owner`` the principal that made it, None where that is the shared
     operator. ``prompts`` are those that run or wait, in the order they came; ``running`` is the one whose turn it is, from
-    its begin on. ``closing`` is set once it takes no more turns.
+    its begin on. ``closing`` is set once it takes no more turns. ``choice`` is what the next turn talks to instead of what
+    the agent is configured with.
     """
 
     id: str
@@ -44,6 +46,7 @@ class LiveSession:
     prompts: list[Ticket] = field(default_factory=list[Ticket])
     running: Ticket | None = None
     closing: bool = False
+    choice: ModelChoice = NO_CHOICE
 
     @property
     def busy(self) -> bool:

@@ -168,7 +168,7 @@ class TurnRunner:
     async def _work(self, work: _Work, session: LiveSession, prompt: str) -> None:
         async def steps() -> None:
             await self._journal.begin(session, work.ticket.turn_id, prompt)
-            agent = await self._agents.agent(session.agent_alias)
+            agent = await self._agents.agent(session.agent_alias, session.choice)
             work.answer = await work.turn.run(agent.with_tools(work.ticket.allows_tool))
 
         with work.ticket.working:

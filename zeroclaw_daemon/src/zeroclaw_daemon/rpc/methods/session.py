@@ -9,10 +9,12 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from zeroclaw_daemon.agent.directory import AgentDirectory
 from zeroclaw_daemon.agent.events import MessageChunk, ThoughtChunk, ToolCalled, ToolReturned
+from zeroclaw_daemon.agent.providers.base import ModelChoice
 from zeroclaw_daemon.clock import Clock
 from zeroclaw_daemon.rpc.access import SessionAccess
 from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.models import Params, Result
+from zeroclaw_daemon.sessions.errors import SessionNotFound
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
 from zeroclaw_daemon.sessions.opening import Opening, SessionOpener
 from zeroclaw_daemon.sessions.ticket import Cause, Outcome, SessionEvent, Sink, TurnEnded
@@ -102,6 +104,35 @@ class StateResult(Result):
     turn_started_at: str | None = None
 
 
+class OverridesParams(Params):
+    """What a session wants in place of its agent's settings; a member that is null is taken back."""
+
+    model: Annotated[str | None, StringConstraints(min_length=1, max_length=256)] = None
+    model_provider: Annotated[str | None, StringConstraints(min_length=1, max_length=256)] = None
+    temperature: Annotated[float | None, Field(ge=0, le=2, allow_inf_nan=False)] = None
+
+
+class ConfigureParams(SessionParams):
+    """A session, and what is to be different in it from the next turn on."""
+
+    overrides: OverridesParams
+
+
+class Overrides(Result):
+    """What is different in a session now."""
+
+    model: str | None = None
+    model_provider: str | None = None
+    temperature: float | None = None
+
+
+class ConfigureResult(Result):
+    """Everything that is different in the session, from earlier calls too."""
+
+    session_id: str
+    overrides: Overrides
+
+
 class SessionMethods:
     """The methods ``session/*``."""
 
@@ -117,6 +148,7 @@ class SessionMethods:
         self._sessions = sessions
         self._access = access
         self._turns = turns
+        self._agents = agents
         self._opener = SessionOpener(sessions, agents, clock=clock)
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -127,6 +159,7 @@ class SessionMethods:
             "session/cancel": self.cancel,
             "session/close": self.close,
             "session/state": self.state,
+            "session/configure": self.configure,
         }
 
     async def new(self, caller: Caller, params: NewParams) -> NewResult:
@@ -185,6 +218,35 @@ class SessionMethods:
         self._access.require(caller, params.session_id)
         session = self._sessions.get(params.session_id)
         return _state(session)
+
+    async def configure(self, caller: Caller, params: ConfigureParams) -> ConfigureResult:
+        """Have a live session talk to another model from its next turn on. Nothing is written anywhere (RPC-245)."""
+        self._access.require_turn(caller, params.session_id)
+        session = self._sessions.get(params.session_id)
+        wanted = _merged(session.choice, params.overrides)
+        await self._agents.agent(session.agent_alias, wanted)
+        if not self._sessions.is_live(session):
+            raise SessionNotFound
+        # What another call set meanwhile stays, as far as this one does not name it.
+        choice = session.choice = _merged(session.choice, params.overrides)
+        return ConfigureResult(
+            session_id=session.id,
+            overrides=Overrides(
+                model=choice.model, model_provider=choice.provider, temperature=choice.temperature
+            ),
+        )
+
+
+def _merged(choice: ModelChoice, given: OverridesParams) -> ModelChoice:
+    """The choice with what is given; another provider without a model has its own one."""
+    named = given.model_fields_set
+    provider = given.model_provider if "model_provider" in named else choice.provider
+    kept = choice.model if provider == choice.provider else None
+    return ModelChoice(
+        provider=provider,
+        model=given.model if "model" in named else kept,
+        temperature=given.temperature if "temperature" in named else choice.temperature,
+    )
 
 
 def _state(session: LiveSession) -> StateResult:

@@ -65,6 +65,7 @@ _ROWS: Final = (
     Signature("session/cancel", session.SessionParams, session.CancelResult, _SESSIONS_UPDATE),
     Signature("session/close", session.SessionParams, session.CloseResult, _SESSIONS_UPDATE),
     Signature("session/state", session.SessionParams, session.StateResult, _SESSIONS_READ),
+    Signature("session/configure", session.ConfigureParams, session.ConfigureResult, _SESSIONS_UPDATE),
     Signature("config/get", config.GetParams, config.WholeResult, _CONFIG_READ),
     Signature("config/list", config.ListParams, config.ListResult, _CONFIG_READ),
     Signature("config/set", config.SetParams, config.SetResult, _CONFIG_UPDATE, writes=("prop",)),
