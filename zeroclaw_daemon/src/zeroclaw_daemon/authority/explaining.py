@@ -8,6 +8,7 @@ from zeroclaw_daemon.authority.policy import Policy
 from zeroclaw_daemon.authority.rights import (
     OPERATOR_RIGHTS,
     RUN_TOOLS,
+    SHARED_OPERATOR,
     AgentUse,
     ConfigWrite,
     Decision,
@@ -19,7 +20,6 @@ from zeroclaw_daemon.authority.rights import (
     ToolUse,
     decide,
 )
-from zeroclaw_daemon.authority.roster import SHARED_OPERATOR
 
 
 @dataclass(frozen=True, slots=True)

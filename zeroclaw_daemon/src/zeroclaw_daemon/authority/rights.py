@@ -15,6 +15,9 @@ from typing import Final
 
 WILDCARD: Final = "*"
 
+SHARED_OPERATOR: Final = "shared-operator"
+"""The principal id of everybody who acts with the daemon's own user number."""
+
 AUTHORITY_SECTIONS: Final = frozenset({"users", "permission_profiles", "security"})
 """The sections that decide who may do what. The bare ``*`` does not cover them, since whoever may write them may become an
 administrator; they have to be named.

@@ -21,6 +21,7 @@ from zeroclaw_daemon.authority.principal import (
 )
 from zeroclaw_daemon.authority.rights import (
     OPERATOR_RIGHTS,
+    SHARED_OPERATOR,
     AgentUse,
     ConfigWrite,
     Decision,
@@ -33,9 +34,6 @@ from zeroclaw_daemon.authority.rights import (
 )
 from zeroclaw_daemon.authority.tokens import PairedTokens
 from zeroclaw_daemon.config.schema import Config
-
-SHARED_OPERATOR: Final = "shared-operator"
-"""The principal id of everybody who acts with the daemon's own user number."""
 
 PEER: Final = "peercred"
 """The way to authenticate that asks the operating system."""
