@@ -30,7 +30,7 @@ from zeroclaw_host.services.logging import MemoryLogSink
 
 KEY = InstanceIdentity.default_tool("wat-echo").key
 EGRESS = 'permissions = ["http_client"]\n[egress]\nhosts = ["api.example.com", "*.example.org"]\n'
-ON = "[plugins]\nenabled = true\nauto_discover = true\n"
+ON = "schema_version = 1\n[plugins]\nenabled = true\nauto_discover = true\n"
 OTHER_COMPONENT = b"\0asm\x0d\0\x01\0"
 """An empty component: it has none of the exports of a tool."""
 

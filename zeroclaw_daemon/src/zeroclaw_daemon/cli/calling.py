@@ -66,13 +66,17 @@ _CLASSES: Final[Mapping[int, type[DaemonError]]] = {
 }
 
 
+_BY_REASON: Final[Mapping[str, type[DaemonError]]] = {
+    "agent_not_found": DaemonFoundNothing,
+    "config_invalid": DaemonFoundInvalid,
+    "config_syntax_invalid": DaemonFoundInvalid,
+}
+"""What a reason says more exactly than its code."""
+
+
 def as_daemon_error(error: RemoteError) -> DaemonError:
     """The daemon's answer as an error with an exit status and, where it sent one, a remedy."""
-    kind = (
-        DaemonFoundNothing
-        if error.reason == "agent_not_found"
-        else _CLASSES.get(error.error.code, DaemonError)
-    )
+    kind = _BY_REASON.get(error.reason or "") or _CLASSES.get(error.error.code, DaemonError)
     facts = _mapping(error.error.data)
     details: dict[str, object] = {key: value for key, value in facts.items() if key != "remedy"}
     details["code"] = error.error.code

@@ -39,8 +39,22 @@ def status(
     say(f"  tools     {visible(', '.join(answer.get('tools', [])) or 'none')}")
     sessions = answer["sessionIds"]
     say(f"  sessions  {len(sessions)}{visible(': ' + ', '.join(sessions) if sessions else '')}")
+    _say_plugins(answer)
     for problem in answer.get("problems", []):
         warn(str(problem))
+
+
+def _say_plugins(answer: dict[str, Any]) -> None:
+    """Every plugin, whether it runs, and why not; then whether something waits for a reload."""
+    if not answer.get("pluginsEnabled", True):
+        say("  plugins   off: plugins.enabled is false, or [plugins] cannot be read")
+    for plugin in answer.get("plugins", []):
+        name = f"{plugin['package']} {plugin['version'] or ''}".rstrip()
+        instance = f" ({plugin['capability']} {plugin['binding']})" if plugin["capability"] else ""
+        reason = f": {plugin['reason']}" if plugin["reason"] else ""
+        say(f"  plugin    {visible(name + instance)} {visible(plugin['state'] + reason)}")
+    if answer.get("reloadPending"):
+        say("  reload    channels were changed since the plan was made; `zeroclaw reload` makes it anew")
 
 
 async def _ask(paths: Paths) -> dict[str, Any]:

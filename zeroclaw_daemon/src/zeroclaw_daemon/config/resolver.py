@@ -17,7 +17,6 @@ from zeroclaw_host.package.manifest import Capability, Manifest, Permission
 from zeroclaw_host.services.config import ResolvedConfig, resolve_config
 from zeroclaw_host.services.sealing import InstallKey, KeyFile, KeyUnavailable, SealBroken, is_sealed
 
-
 _NO_KEY: Final = InstallKey(bytes(32))
 """Reads what is not sealed, and refuses what is no secret either."""
 

@@ -1,0 +1,167 @@
+"""What ``status`` tells of plugins, and what waits for ``zeroclaw reload``."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+
+import pytest
+from channel_guests import silent
+
+pytestmark = pytest.mark.usefixtures("compile_cache")
+
+ON = "schema_version = 1\n[plugins]\nenabled = true\nauto_discover = true\n"
+ADA = '[agents.ada]\nchannels = ["plugin.ops"]\n'
+BAD_ROWS = '[plugins]\nenabled = true\n\n[plugins.entries]\nname = "x"\n'
+
+
+@pytest.fixture
+def channel(package) -> str:
+    """The source directory of a channel package named acme."""
+    return str(package("acme", capabilities=("channel",), component=silent()))
+
+
+def plugins(zeroclaw) -> dict[tuple[str, str | None], str]:
+    found = zeroclaw("status", "--json").json["plugins"]
+    return {(each["package"], each["binding"]): each["state"] for each in found}
+
+
+@pytest.mark.req("PLG-276", "PLG-129")
+def test_a_channel_bound_beside_a_running_daemon_waits_for_the_reload(
+    home, zeroclaw, start_daemon, channel
+) -> None:
+    home.configure("schema_version = 1\n[plugins]\nenabled = true\n" + ADA)
+    zeroclaw("plugin", "install", channel)
+    start_daemon()
+    bound = zeroclaw("plugin", "bind", "acme", "--channel-alias", "ops")
+    assert bound.status == 0, bound.err
+    assert "told to reload" in bound.out
+    status = zeroclaw("status", "--json").json
+    assert ("acme", "ops") not in plugins(zeroclaw)
+    assert status["reloadPending"] is True
+    assert status["configRevision"] != status["planRevision"], "the change was noticed"
+    assert "`zeroclaw reload`" in zeroclaw("status").out
+    reloaded = zeroclaw("reload")
+    assert reloaded.status == 0, reloaded.err
+    assert reloaded.out.splitlines() == ["reloaded", "  the channel ops of acme is active"]
+    assert plugins(zeroclaw)[("acme", "ops")] == "admitted"
+    assert zeroclaw("status", "--json").json["reloadPending"] is False
+    assert zeroclaw("reload").out == "reloaded: the same instances run as before\n"
+    assert zeroclaw("reload", "--json").json["changes"] == []
+
+
+def test_a_hang_up_reloads_nothing(home, zeroclaw, start_daemon, channel) -> None:
+    home.configure("schema_version = 1\n[plugins]\nenabled = true\n" + ADA)
+    daemon = start_daemon()
+    zeroclaw("plugin", "install", channel, "--channel-alias", "ops")
+    daemon.process.send_signal(signal.SIGHUP)
+    assert zeroclaw("status", "--json").json["reloadPending"] is True
+    assert ("acme", "ops") not in plugins(zeroclaw)
+
+
+def test_without_a_daemon_there_is_nothing_to_reload(zeroclaw) -> None:
+    assert zeroclaw("reload").status == 7
+
+
+@pytest.mark.req("PAINS-25")
+def test_a_file_that_cannot_be_used_reloads_nothing_and_is_named_with_its_place(
+    home, zeroclaw, start_daemon, channel
+) -> None:
+    home.configure(ON + ADA + '[channels.plugin.ops]\npackage = "acme"\n')
+    zeroclaw("plugin", "install", channel)
+    start_daemon()
+    before = plugins(zeroclaw)
+    assert before[("acme", "ops")] == "admitted"
+    home.configure("[agents.ada\n")
+    outcome = zeroclaw("reload")
+    assert outcome.status == 3
+    assert f"{home.config_file}:1:12" in outcome.err
+    assert plugins(zeroclaw) == before
+
+
+@pytest.mark.req("PLG-123", "PAINS-25")
+def test_a_plugins_section_that_cannot_be_read_is_named_everywhere_and_turns_plugins_off(
+    home, zeroclaw, start_daemon, package
+) -> None:
+    zeroclaw("plugin", "install", str(package()))
+    home.configure(BAD_ROWS)
+    daemon = start_daemon()
+    where = f"{home.config_file}:4:1: plugins.entries"
+    assert where in daemon.ready, "at the start, on the terminal"
+    [logged] = [r for r in home.log() if r["event"]["action"] == "config_section_dropped"]
+    assert where in logged["message"]
+    told = {
+        command: zeroclaw(*command.split())
+        for command in ("status", "config validate", "plugin list", "plugin info wat-echo", "reload")
+    }
+    for command, outcome in told.items():
+        assert where in outcome.out + outcome.err, command
+        assert "[[plugins.entries]]" in outcome.out + outcome.err, command
+    assert {command: outcome.status for command, outcome in told.items() if outcome.status} == {
+        "config validate": 3,
+        "plugin info wat-echo": 4,
+        "reload": 3,
+    }
+    assert "plugins   off" in told["status"].out
+    refused = zeroclaw("plugin", "bind", "wat-echo", "--channel-alias", "ops")
+    assert refused.status != 0
+    assert home.config_file.read_text() == BAD_ROWS
+
+
+def test_status_tells_what_is_loaded_refused_missing_and_off(
+    home, zeroclaw, start_daemon, package, channel
+) -> None:
+    zeroclaw("plugin", "install", str(package()))
+    zeroclaw("plugin", "install", str(package("broken", component=b"\0asm\x0d\0\x01\0")), "--no-verify")
+    zeroclaw("plugin", "install", channel)
+    shutil.copytree(home.plugins / "wat-echo", home.plugins / "spoiled")
+    (home.plugins / "spoiled" / "manifest.toml").write_text('name = "spoiled"\n')
+    home.configure(
+        ON + ADA + '[channels.plugin.ops]\npackage = "acme"\n[channels.plugin.idle]\npackage = "acme"\n'
+        '[channels.plugin.lost]\npackage = "gone"\n[agents.bob]\nchannels = ["plugin.lost"]\n'
+        '[memory]\nbackend = "plugin:nowhere"\n'
+    )
+    start_daemon()
+    zeroclaw("prompt", "--agent", "ada", "hello")
+    assert plugins(zeroclaw) == {
+        ("acme", "ops"): "admitted",
+        ("acme", "idle"): "inactive",
+        ("gone", "lost"): "missing",
+        ("wat-echo", "wat-echo"): "loaded",
+        ("broken", "broken"): "failed",
+        ("spoiled", None): "refused",
+        ("nowhere", None): "missing",
+    }
+    status = zeroclaw("status")
+    for told in ("gone", "broken", "spoiled", "nowhere"):
+        assert f"warning: plugin {told}" in status.err
+    assert "acme 1.0.0 (channel idle) inactive: no enabled agent lists plugin.idle" in status.out
+
+
+@pytest.mark.req("PLG-171", "PLG-172")
+def test_rows_that_nobody_reads_are_told_at_the_start_in_status_and_by_list_and_info(
+    home, zeroclaw, start_daemon, package
+) -> None:
+    schema = (
+        'permissions = ["config_read"]\n[config_schema]\ntype = "object"\nadditionalProperties = false\n'
+        '[config_schema.properties.word]\ntype = "string"\n'
+    )
+    zeroclaw("plugin", "install", str(package(more=schema)))
+    [row] = [line for line in home.config_file.read_text().splitlines() if line.startswith("name")]
+    key = row.split('"')[1]
+    home.configure(
+        "schema_version = 1\n[plugins]\nenabled = true\nauto_discover = true\n"
+        '[[plugins.entries]]\nname = "wat-echo"\n[plugins.entries.config]\nword = "old"\n'
+        '[[plugins.entries]]\nname = "operations"\negress_hosts = ["a.example"]\n'
+    )
+    daemon = start_daemon()
+    assert "the row wat-echo of plugins.entries is read by nobody" in daemon.ready
+    assert "the row operations of plugins.entries is read by nobody" in daemon.ready
+    assert zeroclaw("prompt", '/tool wat_echo {"n": 1}').out == '{"n": 1}\n', "it has no configuration"
+    for command in (("status",), ("plugin", "list"), ("plugin", "info", "wat-echo")):
+        told = zeroclaw(*command).err
+        assert f"rename it to {key}" in told, command
+        assert ("operations" in told) == (command[-1] != "wat-echo"), command
+    home.configure(home.config_file.read_text().replace('"wat-echo"', f'"{key}"'))
+    asked = zeroclaw("prompt", '/tool wat_echo {"n": 1}')
+    assert '"__config": {"word": "old"}' in asked.out.replace('":{', '": {')
