@@ -191,7 +191,7 @@ def write_lock(
         while not _take(descriptor):
             if now() >= end:
                 raise ConfigBusy(
-                    f"another program has been writing {what} for more than {wait:g} seconds",
+                    f"another program has been writing {what} for more than {wait:g} seconds ({path})",
                     details={"path": str(lock)},
                 )
             sleep(LOCK_POLL_SECONDS)
