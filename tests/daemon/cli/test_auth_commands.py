@@ -25,6 +25,8 @@ NOBODY_UID = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 
 ROSTER = """\
+schema_version = 1
+
 # who may use this daemon
 [users.ada]
 uid = 4100000001
@@ -122,7 +124,7 @@ def test_a_token_is_shown_once_and_is_nowhere_else(home, zeroclaw_process, start
         assert ada.code("initialize", authToken=token) == 0
         assert ada.code("session/close", sessionId="x") == -32012
         assert ada.code("initialize", authToken=f"{token}0") == -32010
-        assert ada.code("config/set", prop="agents.x.model", value="m") == 0
+        assert ada.ask("config/set", prop="agents.x.model", value="m")["result"]["set"]
         said = json.dumps([ada.ask("config/get"), ada.ask("config/list"), ada.ask("status")])
     seen = [zeroclaw_process("auth", "list", "--json"), zeroclaw_process("auth", "list")]
     seen.append(zeroclaw_process("status", env={"ZEROCLAW_AUTH_TOKEN": token}))
