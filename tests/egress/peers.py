@@ -1,0 +1,122 @@
+"""Real peers on loopback, and what a dial must not leave behind."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+Handler = Callable[[socket.socket], object]
+PATIENCE = 60.0
+"""Seconds that tell hanging from slow."""
+
+
+class Peer:
+    """A server on one loopback address. Each connection is handled on a thread of its own, then closed.
+
+    ``accepted`` counts connections; a TLS peer counts one before its handshake.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        tls: ssl.SSLContext | None = None,
+        address: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        self.accepted = 0
+        self.address = address
+        self._handler = handler
+        self._tls = tls
+        self._listener = socket.create_server((address, port))
+        self.port: int = self._listener.getsockname()[1]
+        self._threads: list[threading.Thread] = []
+        self._open: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                accepted, _ = self._listener.accept()
+            except OSError:
+                return
+            self.accepted += 1
+            self._open.append(accepted)
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            thread = threading.Thread(target=self._handle, args=(accepted,))
+            self._threads.append(thread)
+            thread.start()
+
+    def _handle(self, accepted: socket.socket) -> None:
+        with accepted, suppress(OSError):
+            if self._tls is None:
+                self._handler(accepted)
+                return
+            with self._tls.wrap_socket(accepted, server_side=True) as secure:
+                self._open.append(secure)
+                self._handler(secure)
+
+    def close(self) -> None:
+        """Stop listening and end every connection."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(PATIENCE)
+        for one in self._open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(PATIENCE)
+
+
+def echo(connection: socket.socket) -> None:
+    while data := connection.recv(65_536):
+        connection.sendall(data)
+
+
+def say(text: bytes) -> Handler:
+    return lambda connection: connection.sendall(text)
+
+
+def hold(connection: socket.socket) -> None:
+    """Say nothing until the other side goes."""
+    while connection.recv(65_536):
+        pass
+
+
+def unused_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    """Whether it becomes true. The wait has no part in what is asserted: it ends when it does, or the test hangs."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """Descriptors and threads are as many after the block as before it, soon."""
+    gc.collect()
+    before, threads = descriptors(), set(threading.enumerate())
+    yield
+    gc.collect()
+    assert eventually(lambda: set(threading.enumerate()) <= threads), set(threading.enumerate()) - threads
+    assert eventually(lambda: descriptors() <= before)
