@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from zeroclaw_host.errors import PackageError
 from zeroclaw_host.package.admission import AdmittedPackage, admit
 from zeroclaw_host.package.config_schema import ConfigProperty
+from zeroclaw_host.package.manifest import Capability, Permission
 from zeroclaw_host.package.signature import SignaturePolicy
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.worlds.loading import LoadVerdict, check_load
 from zeroclaw_sdk.signing import author_policy, open_package
+
+_READERS: Final = frozenset({Capability.TOOL, Capability.CHANNEL})
+
+
+class ConfigWithoutReader(PackageError):
+    """A package asks for ``config_read``, and nothing of it can read a configuration: a memory has none (PLG-150)."""
+
+    code = "config_without_reader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +45,17 @@ def check(
 
     :param policy: an author's own host when left out: a signature is not asked for.
     :raises PackageError: admission refused it.
+    :raises ConfigWithoutReader: only tools and channels read a configuration, and the package is neither.
     :raises StorageError: it cannot be read.
     """
     reader = open_package(source)
     package = admit(reader, policy or author_policy(reader.read_manifest()))
+    manifest = package.manifest
+    if manifest.requests(Permission.CONFIG_READ) and _READERS.isdisjoint(manifest.capabilities):
+        raise ConfigWithoutReader(
+            f"{manifest.name} asks for config_read, which only a tool or a channel can use: take it out of the permissions, and "
+            "config_schema with it"
+        )
     verdict = check_load(sandbox, package, limits or Limits())
     return CheckReport(package, verdict, config_properties(package))
 

@@ -131,6 +131,36 @@ def asking() -> bytes:
     )
 
 
+def reporting() -> bytes:
+    """``send`` answers with an error that says what ``config.get`` and then ``secrets.get`` of ``token`` gave in ``configure``, in
+    ``self-handle``, in ``poll-message`` and in ``send`` itself: ``k`` for a value, else the number of the error's case."""
+    return Forge("channel-plugin").component(
+        imports=("config.get", "secrets.get"),
+        extra="""
+          (data (i32.const 64) "token") (data (i32.const 600) "--------")
+          (func $letter (param $at i32) (result i32)
+            (if (result i32) (i32.load8_u (local.get $at))
+              (then (i32.add (i32.const 48) (i32.load8_u (i32.add (local.get $at) (i32.const 4)))))
+              (else (i32.const 107))))
+          (func $ask (param $at i32)
+            (call $config.get (i32.const 256))
+            (i32.store8 (local.get $at) (call $letter (i32.const 256)))
+            (call $secrets.get (i32.const 64) (i32.const 5) (i32.const 320))
+            (i32.store8 (i32.add (local.get $at) (i32.const 1)) (call $letter (i32.const 320))))""",
+        bodies={
+            "channel.configure": """
+              (call $ask (i32.const 600)) (i32.store8 (i32.const 16) (i32.const 0)) (i32.const 16)""",
+            "channel.get-channel-capabilities": f"(i32.const {bits('self-handle')})",
+            "channel.self-handle": f"""
+              (call $ask (i32.const 602)) {refusal("(i32.const 64)", "(i32.const 5)")}""",
+            "channel.poll-message": """
+              (call $ask (i32.const 604)) (i32.store8 (i32.const 512) (i32.const 0)) (i32.const 512)""",
+            "channel.send": f"""
+              (call $ask (i32.const 606)) {refusal("(i32.const 600)", "(i32.const 8)")}""",
+        },
+    )
+
+
 def echoing() -> bytes:
     """``poll-message`` gives back content and attachments of the last ``send``, as of a channel named ``forged``."""
     return Forge("channel-plugin").component(

@@ -104,3 +104,37 @@ class SchemaConfigResolver:
         """See :meth:`ConfigResolver.resolve`."""
         identity = scope.identity
         return resolve_config(scope, self._schema_of(identity), lambda: self._values_of(identity))
+
+
+class MemoryConfigResolver:
+    """Configuration in a dictionary, for tests and for programs that keep none in a file.
+
+    :param values: the stored texts by instance key, as :attr:`~zeroclaw_host.instance.InstanceIdentity.key` has it; the very
+        dictionary is read at each resolution, so a change of it counts from the next call of the plugin on.
+    :param host_only: names of secrets that guests do not get, by instance key.
+
+    ``asked`` are the instances it was asked for, in order.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Mapping[str, str]],
+        *,
+        host_only: Mapping[str, frozenset[str]] | None = None,
+    ) -> None:
+        self._values = values
+        self._host_only: Mapping[str, frozenset[str]] = host_only if host_only is not None else {}
+        self.asked: list[InstanceIdentity] = []
+
+    def resolve(self, scope: InstanceScope) -> ResolvedConfig:
+        """See :meth:`ConfigResolver.resolve`."""
+        key = scope.identity.key
+        self.asked.append(scope.identity)
+        raw = scope.manifest.config_schema
+        schema = None if raw is None else ConfigSchema.compile(raw)
+        return resolve_config(
+            scope,
+            schema,
+            lambda: dict(self._values.get(key, {})),
+            host_only=self._host_only.get(key, frozenset()),
+        )
