@@ -572,8 +572,10 @@ def test_no_object_shows_a_secret(plot: Plot) -> None:
     tokens = PairedTokens(directory / "paired-tokens.json")
     database = DurableState(home.data / "plugin-state.db", key_file)
     manifest = parse_manifest((plot.source / "manifest.toml").read_bytes())
+    issued = tokens.pair("ada")
+    planted.plant("issued", issued.text)
     kept: list[object] = [
-        tokens.pair("ada"),
+        issued,
         tokens.find(planted.known["paired"]),
         Evidence(None, token=planted.known["paired"]),
         database.get(IDENTITY, planted.known["state_key"]),
