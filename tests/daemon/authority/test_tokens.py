@@ -79,8 +79,11 @@ def test_a_token_is_issued_found_and_taken_back(file: Path) -> None:
 
 @pytest.mark.req("RPC-238")
 def test_only_hashes_are_kept_in_a_private_file(file: Path) -> None:
-    os.umask(os.umask(0))
-    issued = PairedTokens(file).pair("ada")
+    before = os.umask(0)
+    try:
+        issued = PairedTokens(file).pair("ada")
+    finally:
+        os.umask(before)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     secret = issued.text.rpartition("_")[2]
     for path in file.parent.iterdir():
