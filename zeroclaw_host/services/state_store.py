@@ -92,6 +92,14 @@ class DurableState:
         """Close the database. A later use opens it again."""
         self._file.close()
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is a database.
+
+        :raises StateUnavailable: nobody can tell.
+        """
+        return self._file.exists
+
     # --- for guests -----------------------------------------------------------------------------------------------------
 
     def get(

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from zeroclaw_daemon.cli import auth, config, daemon, plugin, prompt, reload, status
+from zeroclaw_daemon.cli import auth, config, daemon, plugin, prompt, reload, secrets, status
 from zeroclaw_daemon.cli.environment import Environment
 from zeroclaw_host.errors import ZeroclawError
 
@@ -52,6 +52,7 @@ app.command("prompt")(prompt.prompt)
 app.add_typer(plugin.app, name="plugin")
 app.add_typer(config.app, name="config")
 app.add_typer(auth.app, name="auth")
+app.add_typer(secrets.app, name="secrets")
 
 
 def _print_version(asked: bool) -> None:
