@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -286,3 +287,31 @@ def test_the_daemon_s_channel_reads_what_the_commands_wrote_and_a_rotation_shows
         answers = [anyio.run(loaded.request_choice, "which?", [], 1) for _ in range(3)]
         assert answers == [str(started + number) for number in (1, 2, 3)]
         assert len(rotated) == started + 3, "one resolution a frame"
+
+
+@pytest.mark.req("PLG-161", "PLG-233")
+def test_another_package_of_the_name_has_the_bindings_and_what_was_configured(
+    home, zeroclaw, channel, package
+) -> None:
+    zeroclaw("plugin", "install", channel(more=SCHEMA, component=asking()), "--channel-alias", "ops")
+    for name in ("greeting", "token"):
+        zeroclaw("config", "set", f"plugins.entries.{KEY}.config.{name}", "planted-4711")
+    before = home.config_file.read_bytes()
+    removed = zeroclaw("plugin", "remove", "acme")
+    assert "channels.plugin.ops stays, and is still bound to it" in removed.out
+    assert f"its configuration stays in plugins.entries, under {KEY}" in removed.out
+    assert "Any package installed as acme has all of this" in removed.out
+    assert home.config_file.read_bytes() == before
+    shutil.rmtree(home.path / "sources" / "acme")
+    other = package("acme", version="9", capabilities=("channel",), component=silent(), more=SCHEMA)
+    installed = zeroclaw("plugin", "install", str(other))
+    assert "  channel ops\n" in installed.out
+    assert "required      token: set" in installed.out
+    assert "ALIAS" not in installed.out
+    assert "planted-4711" not in installed.out
+    snapshot = load(home.config_file)
+    paths = Paths.resolve(None, home.environment())
+    with open_host(snapshot, paths) as host:
+        scope = host.load_channel(host.discover().get("acme"), "ops").scope
+    resolver = EntryResolver(lambda: snapshot, KeyFile(Path(paths.key_file)))
+    assert resolver.resolve(scope).secrets == {"token": "planted-4711"}

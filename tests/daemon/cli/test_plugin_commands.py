@@ -37,7 +37,7 @@ OTHER_COMPONENT = b"\0asm\x0d\0\x01\0"
 pytestmark = pytest.mark.usefixtures("compile_cache")
 
 
-@pytest.mark.req("PLG-132")
+@pytest.mark.req("PLG-130", "PLG-132")
 def test_install_prints_the_instance_and_seeds_its_row(home, zeroclaw, package) -> None:
     outcome = zeroclaw("plugin", "install", str(package(more=EGRESS)))
     assert outcome.status == 0, outcome.err
@@ -47,6 +47,7 @@ def test_install_prints_the_instance_and_seeds_its_row(home, zeroclaw, package) 
     assert "may reach *.example.org" in outcome.out
     [row] = tomllib.loads(home.config_file.read_text())["plugins"]["entries"]
     assert (row["name"], set(row["egress_hosts"])) == (KEY, {"api.example.com", "*.example.org"})
+    assert row["name"].startswith("zpi1_")
     assert stat.S_IMODE(home.config_file.stat().st_mode) == 0o600
 
 

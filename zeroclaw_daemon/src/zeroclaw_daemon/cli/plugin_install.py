@@ -1,0 +1,143 @@
+"""``zeroclaw plugin install``: check a package, publish it, and bind its channel where that is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zeroclaw_daemon.cli.environment import Environment, environment
+from zeroclaw_daemon.cli.output import say_json, warn
+from zeroclaw_daemon.cli.package_views import report_json, say_installed
+from zeroclaw_daemon.cli.plugin_bind import AliasOption, EgressOption, bound_json, egress_of, say_bound
+from zeroclaw_daemon.cli.progress import Activity
+from zeroclaw_daemon.cli.readiness_view import (
+    readiness_json,
+    readiness_of,
+    say_readiness,
+    say_reload,
+    say_unbound,
+)
+from zeroclaw_host.errors import Remedy, RemedyAction, UsageError
+from zeroclaw_host.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zeroclaw_daemon.config.bindings import BindingChange, Bound
+    from zeroclaw_host.installation.install import InstallReport
+    from zeroclaw_host.package.manifest import Manifest
+
+
+def install(
+    context: typer.Context,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A package directory or archive (with a / or a leading . or ~), or NAME or NAME@VERSION of a registry.",
+        ),
+    ],
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry",
+            metavar="URL",
+            help="The registry: an http(s) or file URL, or a path. Wins over ZEROCLAW_PLUGIN_REGISTRY_URL, "
+            "which wins over plugins.registry_url.",
+        ),
+    ] = None,
+    no_verify: Annotated[
+        bool,
+        typer.Option("--no-verify", help="Do not try whether the component loads. All other checks stay."),
+    ] = False,
+    channel_alias: AliasOption = None,
+    egress: EgressOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Install a package: check it, try whether it loads, and publish it in one step.
+
+    Its signature, schema and digest are checked by the rules of plugins.security. If anything is wrong, nothing changes. With
+    --channel-alias its channel is bound as well, as `plugin bind` does it.
+    """
+    from zeroclaw_daemon.cli.plugin import registry_client, usable
+    from zeroclaw_daemon.config.entries import ConfigRowStore
+    from zeroclaw_daemon.plugins import open_host
+
+    current = environment(context)
+    current.json = as_json
+    binding = _binding(current, channel_alias, egress)
+    snapshot = usable(current)
+    rows = ConfigRowStore(current.config_store)
+    with (
+        open_host(snapshot, current.paths, rows=rows) as host,
+        Activity(f"installing {visible(source)}") as activity,
+    ):
+        report = host.install(
+            source,
+            registry=registry_client(current, registry, snapshot),
+            verify=not no_verify,
+            prepare_row=binding,
+            on_download=activity.downloaded,
+            on_compile=activity.compiling,
+        )
+    _tell_installed(report, binding.change.bound if binding is not None and binding.change else None, current)
+    for notice in report.notices:
+        warn(notice.message)
+
+
+class _Binding:
+    """What binds the channel of a package that is installed, and remembers what it did."""
+
+    def __init__(self, prepare: Callable[[Manifest], BindingChange]) -> None:
+        self._prepare = prepare
+        self.change: BindingChange | None = None
+
+    def __call__(self, manifest: Manifest) -> BindingChange:
+        self.change = self._prepare(manifest)
+        return self.change
+
+
+def _binding(current: Environment, alias: str | None, egress: str | None) -> _Binding | None:
+    """What an install is to bind; what can be refused without the package is refused here (PLG-229, PLG-231)."""
+    from zeroclaw_daemon.config.bindings import require_alias, with_binding
+
+    decision = egress_of(egress, "plugin install")
+    if alias is None:
+        if decision is not None:
+            raise UsageError(
+                "--egress decides about the row of a channel: pass --channel-alias as well",
+                remedy=Remedy(RemedyAction.RUN_HELP, {"command": "plugin install"}),
+            )
+        return None
+    require_alias(alias)
+    return _Binding(with_binding(current.config_store, alias, decision))
+
+
+def _tell_installed(report: InstallReport, bound: Bound | None, current: Environment) -> None:
+    """What an install did; of a channel also how it is bound, and what its instances lack (PLG-233, PLG-234)."""
+    from zeroclaw_daemon.plugins import plugins_dir, signature_policy
+    from zeroclaw_host.installation.discovery import discover
+    from zeroclaw_host.package.manifest import Capability
+
+    snapshot = current.snapshot()  # the rows may have been written just now
+    found = discover(plugins_dir(snapshot, current.paths), signature_policy(snapshot))
+    channels = readiness_of(report.manifest, found, snapshot, current.key_file, tool=False)
+    if current.json:
+        say_json(
+            {
+                **report_json(report),
+                "binding": bound_json(bound) if bound is not None else None,
+                "channels": [readiness_json(each, current.place) for each in channels],
+            }
+        )
+        return
+    say_installed(report, snapshot, current.place)
+    if bound is not None:
+        say_bound(bound, current.place)
+    for each in channels:
+        say_readiness(each, current.place, gap=False)
+    if channels:
+        say_reload(current.place)
+    elif Capability.CHANNEL in report.manifest.capabilities:
+        say_unbound(report.manifest, current.place)
