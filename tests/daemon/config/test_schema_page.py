@@ -17,7 +17,8 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "config.md"
 
 
 def described() -> set[str]:
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    _, _, table = PAGE.read_text(encoding="utf-8").partition("<!-- begin: properties")
+    lines = table.splitlines()
     return {line.split("`")[1] for line in lines if line.startswith("| `")}
 
 
