@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from rosters import config_of
 
 from zeroclaw_daemon.authority.principal import Principal
 from zeroclaw_daemon.authority.roster import RosterAuthority
@@ -226,6 +227,17 @@ async def test_under_the_lock_too_the_refusal_comes_before_what_is_invalid(watch
             daemon.config.file.write_text(policy(PORTS))
         error = (await wire.answer_to(7))["error"]
         assert (error["code"], error["data"]["index"]) == (FORBIDDEN, 1)
+
+
+@pytest.mark.req("RPC-082", "RPC-083")
+async def test_under_the_lock_the_file_is_what_judges(serving: Serving) -> None:
+    """Whatever the authority holds to be in force: it may be behind the file."""
+    stale = config_of(tomllib.loads(policy(PORTS, STEPS)))
+    authority = RosterAuthority(lambda: stale, None, os.geteuid())
+    async with serving(config=policy(PORTS), authority=authority) as daemon, daemon.connect() as wire:
+        error = await wire.fail("config/set-many", entries((PORTS, 5), (STEPS, 5)))
+        assert (error["code"], error["data"]["index"]) == (FORBIDDEN, 1)
+        assert daemon.config.text == policy(PORTS)
 
 
 @pytest.mark.req("RPC-083", "RPC-238")

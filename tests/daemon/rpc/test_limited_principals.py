@@ -310,6 +310,38 @@ async def test_what_is_withdrawn_is_gone_at_the_next_request_and_the_running_tur
 
 
 @pytest.mark.req("RPC-239")
+async def test_a_prompt_that_waits_has_the_tools_that_held_when_it_was_asked_for(serving: Serving) -> None:
+    pause = Pause()
+    tool = Spy("one")
+    provider = ScriptedProvider([TextDelta("a"), pause], [ToolCall("c", "one", "{}")], [TextDelta("b")])
+    everything = {
+        **grants("sessions:create", "sessions:execute", "tools:execute"),
+        "allowed_agents": ["*"],
+        "allowed_tools": ["one"],
+    }
+    in_force = InForce(one_user(everything))
+    async with (
+        serving(authority=judged_by(in_force), provider=provider, tools=ToolRegistry([tool])) as daemon,
+        daemon.connect() as wire,
+    ):
+        session = await wire.new_session()
+        prompt = {
+            "jsonrpc": "2.0",
+            "method": "session/prompt",
+            "params": {"sessionId": session, "prompt": "1"},
+        }
+        await wire.send({**prompt, "id": 1}, {**prompt, "id": 2})
+        await pause.reached.wait()
+        live = daemon.server.sessions.get(session)
+        await daemon.until(lambda: len(live.prompts) == 2)
+        in_force.config = one_user({**everything, "allowed_tools": []})
+        pause.go.set()
+        await wire.answer_to(1)
+        await wire.answer_to(2)
+        assert tool.runs == 1
+
+
+@pytest.mark.req("RPC-239")
 async def test_an_administrator_who_is_one_no_more_sees_only_its_own_sessions(serving: Serving) -> None:
     in_force = two_users()
     async with (
