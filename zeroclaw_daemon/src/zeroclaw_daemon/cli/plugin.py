@@ -26,6 +26,7 @@ from zeroclaw_daemon.cli.plugin_install import install
 from zeroclaw_daemon.cli.plugin_log import log
 from zeroclaw_daemon.cli.plugin_migrate import migrate
 from zeroclaw_daemon.cli.plugin_removal import removal_json, say_removed
+from zeroclaw_daemon.cli.plugin_state import app as state_app
 from zeroclaw_daemon.cli.plugin_update import displaced_json, say_displaced, update
 from zeroclaw_daemon.cli.progress import Activity
 from zeroclaw_daemon.cli.readiness_view import (
@@ -59,6 +60,7 @@ plugins.enabled is true; agents get the tools of installed plugins once plugins.
 )
 
 app.add_typer(cache_app, name="cache")
+app.add_typer(state_app, name="state")
 app.command("install")(install)
 app.command("bind")(bind)
 app.command("update")(update)
