@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 
-from benchmarks import boundary, calls, concurrency, daemon, loading, packages, tiers, warm
+from benchmarks import boundary, calls, concurrency, daemon, egress, loading, packages, tiers, warm
 
 MEASUREMENTS = {
     "calls": calls.measure,
@@ -16,6 +16,7 @@ MEASUREMENTS = {
     "tiers": tiers.measure,
     "loading": loading.measure,
     "packages": packages.measure,
+    "egress": egress.measure,
     "daemon": daemon.measure,
 }
 
