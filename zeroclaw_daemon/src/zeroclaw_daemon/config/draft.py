@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping, MutableSequence, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import tomlkit
 from tomlkit import TOMLDocument
-from tomlkit.items import AoT, Array, InlineTable, Item, Table
+from tomlkit.items import AoT, Array, InlineTable
 
-from zeroclaw_daemon.config.fidelity import faithful, has_dotted_keys, plain, same_value
+from zeroclaw_daemon.config.fidelity import faithful, has_dotted_keys
+from zeroclaw_daemon.config.items import Writable, new_table, write
 from zeroclaw_daemon.config.map_keys import MapKeyExists, MapKeyNotFound, check_create, check_rename, map_at
 from zeroclaw_daemon.config.mentions import written_key
 from zeroclaw_daemon.config.properties import (
@@ -19,16 +20,12 @@ from zeroclaw_daemon.config.properties import (
     find_value,
     segments_of,
 )
+from zeroclaw_daemon.config.remarks import below_the_keys, kept_after_removal
 from zeroclaw_daemon.config.renaming import renamed
 from zeroclaw_daemon.config.shape import RowsOf, Value, ValueKind
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot
-
-Writable = MutableMapping[str, Any]
-
-_WRAP_LISTS_FROM: Final = 3
-"""A list of this many texts is written one a line, so that a change of one shows as one line."""
 
 ValueCheck = Callable[[str, object], None]
 """Takes a path and the value to be written there; raises a :class:`PropertyError` to refuse it."""
@@ -83,7 +80,7 @@ class Draft:
         if wanted is not None:
             table = self._table(segments)
             self._check(path, wanted)
-            _write(table, segments[-1], wanted)
+            write(table, segments[-1], wanted)
         else:
             self._remove(segments)
 
@@ -97,7 +94,7 @@ class Draft:
         added = cast("list[str]", coerce(_list_type(path, segments), value, path=path))
         table = self._table(segments)
         present = [str(element) for element in cast("Sequence[object]", table.get(segments[-1], ()))]
-        _write(table, segments[-1], [*present, *(each for each in added if each not in present)])
+        write(table, segments[-1], [*present, *(each for each in added if each not in present)])
 
     def comment(self, path: str, text: str) -> None:
         """Put a comment behind the value of a property that is there, in place of one that stands there.
@@ -153,9 +150,12 @@ class Draft:
         segments = segments_of(map_path)
         self._require(map_path, key)
         around = self._node(segments)
-        if isinstance(around, (AoT, Array)):
-            rows = cast("MutableSequence[object]", around)
+        if isinstance(around, AoT) and len(around) == 1:
+            self._remove(segments)
+        elif isinstance(around, (AoT, Array)):
+            rows, before = cast("MutableSequence[object]", around), self._document.as_string()
             del rows[next(index for index, row in enumerate(rows) if _name(row) == key)]
+            self._keep_remarks(before)
         else:
             self._remove((*segments, key))
 
@@ -179,8 +179,21 @@ class Draft:
             self._document = tomlkit.parse(text)
 
     def _remove(self, segments: Sequence[str]) -> None:
-        if self._exists(segments):
-            del self._table(segments)[segments[-1]]
+        there = self._node(segments)
+        if there is None:
+            return
+        holds_lines = isinstance(there, (AoT, MutableMapping)) and not isinstance(there, InlineTable)
+        before = self._document.as_string() if holds_lines else ""
+        del self._table(segments)[segments[-1]]
+        if holds_lines:
+            self._keep_remarks(before)
+
+    def _keep_remarks(self, before: str) -> None:
+        """Put back the comments of the next header that went with a table or row."""
+        after = self._document.as_string()
+        kept = kept_after_removal(before, after)
+        if kept != after:
+            self._document = tomlkit.parse(kept)
 
     def _require(self, map_path: str, key: str) -> None:
         """:raises MapKeyNotFound: the map has no such key."""
@@ -201,7 +214,8 @@ class Draft:
             around = self._table(segments[:-1])
             around[segments[-2]] = tomlkit.array() if isinstance(around, InlineTable) else tomlkit.aot()
             rows = around[segments[-2]]
-        cast("MutableSequence[object]", rows).append(row)
+        with below_the_keys(rows):
+            cast("MutableSequence[object]", rows).append(row)
 
     def _exists(self, segments: Sequence[str]) -> bool:
         return self._node(segments) is not None
@@ -275,7 +289,8 @@ class Draft:
         begins at the end of the file instead.
         """
         text = self._document.as_string() if self._is_dotted else ""
-        around[segments[-1]] = _new_table(around, implicit=implicit)
+        with below_the_keys(around):
+            around[segments[-1]] = new_table(around, implicit=implicit)
         if self._is_dotted and not faithful(self._document):
             self._document = tomlkit.parse(text)
             self._append_header(segments)
@@ -286,13 +301,6 @@ class Draft:
         blank = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
         header = ".".join(map(written_key, segments))
         self._document = tomlkit.parse(f"{text}{blank}[{header}]\n")
-
-
-def _new_table(around: Writable, *, implicit: bool = False) -> Item:
-    """An empty table in the form that what is around it has; an implicit one has no header of its own."""
-    return (
-        tomlkit.inline_table() if isinstance(around, InlineTable) else tomlkit.table(is_super_table=implicit)
-    )
 
 
 def _list_type(dotted: str, segments: Sequence[str]) -> Value:
@@ -316,27 +324,3 @@ def _no_row(segments: Sequence[str], position: int, known: Sequence[str] = ()) -
         f"Unknown property {path}: there is no row {segments[position]}; there is {', '.join(known) or 'none'}",
         details={"property": path, "rows": tuple(known)},
     )
-
-
-def _write(table: Writable, key: str, value: object) -> None:
-    """Write a value, unless it is there already: then its text stays, however it is written."""
-    present: object = table.get(key)
-    if present is not None and same_value(plain(present), value):
-        return
-    table[key] = _item(value, wraps=isinstance(table, Table))
-
-
-def _item(value: object, *, wraps: bool) -> object:
-    match value:
-        case list() | tuple():
-            array = tomlkit.array()
-            for element in cast("Sequence[object]", value):
-                cast("MutableSequence[object]", array).append(_item(element, wraps=False))
-            return array.multiline(wraps and len(array) >= _WRAP_LISTS_FROM)
-        case dict():
-            table = tomlkit.inline_table()
-            for key, element in cast("dict[str, object]", value).items():
-                cast("Writable", table)[key] = _item(element, wraps=False)
-            return table
-        case _:
-            return value

@@ -227,7 +227,9 @@ class ConfigStore:
         with self._lock():
             found = self._found()
             version = version_of(found.values)
-            if version is not None and version > SCHEMA_VERSION:
+            if version is None:
+                self._parsed(found.raw)  # raises: a version is a number
+            elif version > SCHEMA_VERSION:
                 raise ConfigTooNew(self.path, version)
             if not found.values:
                 return Migration(SCHEMA_VERSION, changed=False)
