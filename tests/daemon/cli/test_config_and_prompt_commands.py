@@ -44,7 +44,7 @@ def test_json_says_everything_about_a_property(zeroclaw) -> None:
 
 def test_secrets_are_masked_everywhere(home, zeroclaw) -> None:
     home.configure(
-        f'[[plugins.entries]]\nname = "{KEY}"\n[plugins.entries.config]\ntoken = "hunter2"\n'
+        f'schema_version = 1\n[[plugins.entries]]\nname = "{KEY}"\n[plugins.entries.config]\ntoken = "hunter2"\n'
         '[providers.models.openai.main]\napi_key = "hunter2"\n'
     )
     outcomes = [
@@ -219,7 +219,7 @@ def test_a_failed_turn_is_an_error_and_leaves_no_session(start_daemon, zeroclaw)
 
 
 def test_without_an_agent_the_only_one_is_meant(home, start_daemon, zeroclaw) -> None:
-    home.configure("[agents.ada]\n")
+    home.configure("schema_version = 1\n[agents.ada]\n")
     start_daemon()
     assert zeroclaw("prompt", "hello").out == "hello\n"
     zeroclaw("config", "set", "agents.bob.model", "m")
@@ -240,3 +240,12 @@ def test_an_agent_of_a_provider_that_is_not_there_says_so(home, start_daemon, ze
 
 def test_a_blank_prompt_is_refused_before_anybody_is_asked(zeroclaw) -> None:
     assert zeroclaw("prompt", " ").status == 2
+
+
+def test_an_override_without_which_the_file_cannot_be_used_is_shown_as_well(home, zeroclaw) -> None:
+    home.configure("schema_version = 1\n[gateway]\nport = 70000\n")
+    env = {"ZEROCLAW_gateway__port": "80"}
+    got = zeroclaw("config", "get", "gateway.port", env=env)
+    assert (got.status, got.out) == (0, "80\n")
+    assert "without it, there would be none" in got.err
+    assert zeroclaw("config", "get", "gateway.port").status == 3

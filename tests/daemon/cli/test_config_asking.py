@@ -7,12 +7,15 @@ import pty
 import select
 import subprocess
 import termios
+import time
 import tomllib
 
 import pytest
 
 from zeroclaw_host.instance import InstanceIdentity
 
+WAIT_SECONDS = 120.0
+"""Far above what a command takes, so that only one that hangs fails by it."""
 SECRET = "providers.models.openai.main.api_key"
 ENTRY = f"plugins.entries.{InstanceIdentity.default_tool('wat-echo').key}"
 SCHEMA = """\
@@ -53,8 +56,10 @@ def typing(home):
         os.close(terminal)
         shown = b""
         answered = 0
+        limit = time.monotonic() + WAIT_SECONDS
         try:
             while True:
+                assert time.monotonic() < limit, shown.decode()
                 # Whoever types before the echo is off would be heard, and then not listened to.
                 quiet = not termios.tcgetattr(controller)[3] & termios.ECHO
                 if shown.count(b": ") > answered and quiet == hidden:

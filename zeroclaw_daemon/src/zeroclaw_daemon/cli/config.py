@@ -199,25 +199,28 @@ class _Shown:
         return self._overrides.get(path)
 
     def in_file(self, path: str) -> Property | None:
-        """The property as the file has it."""
+        """The property as the file has it; None where it has none, or cannot be used without the variables."""
         from zeroclaw_daemon.config.file import load
+        from zeroclaw_daemon.config.problems import ConfigFileInvalid
         from zeroclaw_daemon.config.properties import list_properties
 
         if self._file is None:
-            config = load(self._current.config_file).config
-            self._file = {each.path: each for each in list_properties(config)}
+            try:
+                config = load(self._current.config_file).config
+            except ConfigFileInvalid:
+                self._file = {}
+            else:
+                self._file = {each.path: each for each in list_properties(config)}
         return self._file.get(path)
 
     def override_words(self, found: Property) -> str | None:
         """That a variable sets the property, and what the file says."""
-        from zeroclaw_daemon.config.properties import UNSET
-
         override = self.override(found.path)
         if override is None:
             return None
         written = self.in_file(found.path)
-        text = written.shown if written is not None else UNSET
-        return f"set by the environment variable {override.variable}; without it, it would be {text}"
+        without = f"it would be {written.shown}" if written is not None else "there would be none"
+        return f"set by the environment variable {override.variable}; without it, {without}"
 
     def as_json(self, found: Property) -> dict[str, object]:
         """One property as an object. A secret has no value."""
