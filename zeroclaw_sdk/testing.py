@@ -27,7 +27,7 @@ from typing import Any, TypeVar, cast
 
 from zeroclaw_sdk.guest.channel import Channel, ChannelDefinition
 from zeroclaw_sdk.guest.functions import Definition
-from zeroclaw_sdk.guest.host import LogEvent, RecordingHost, use_host
+from zeroclaw_sdk.guest.host import LogEvent, RecordingHost, StateEntry, use_host
 from zeroclaw_sdk.guest.memory import Memory, MemoryDefinition
 from zeroclaw_sdk.guest.messages import InboundMessage
 from zeroclaw_sdk.guest.tool import CONFIG_MEMBER, Tool, ToolDefinition
@@ -63,16 +63,18 @@ def call(
     *,
     config: Mapping[str, object] | None = None,
     secrets: Mapping[str, str] | None = None,
+    state: dict[str, StateEntry] | None = None,
 ) -> Answer:
     """Call a tool once.
 
     :param arguments: the arguments object, as JSON values.
     :param config: the public configuration, as JSON values.
     :param secrets: secret properties by name.
+    :param state: what the plugin has stored. The call changes it; give it to the next call as well.
     :raises DefinitionInvalid: the class cannot be turned into a tool.
     :raises Exception: whatever the tool raised, apart from ToolError, which is an answer.
     """
-    host = RecordingHost(secrets=dict(secrets or {}))
+    host = RecordingHost(secrets=dict(secrets or {}), state={} if state is None else state)
     whole = dict(arguments) | ({CONFIG_MEMBER: dict(config)} if config else {})
     with use_host(host):
         outcome = ToolDefinition(tool).call(json.dumps(whole))
