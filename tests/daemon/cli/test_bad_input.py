@@ -16,7 +16,7 @@ from zeroclaw_host.errors import Kind
 
 pytestmark = pytest.mark.usefixtures("compile_cache")
 
-ON = "[plugins]\nenabled = true\nauto_discover = true\n"
+ON = "schema_version = 1\n[plugins]\nenabled = true\nauto_discover = true\n"
 CORE_MODULE = b"\0asm\x01\0\0\0"
 
 

@@ -12,7 +12,7 @@ from zeroclaw_host.sandbox.values import Ok
 
 pytestmark = pytest.mark.usefixtures("compile_cache")
 
-ON = "[plugins]\nenabled = true\nauto_discover = true\n"
+ON = "schema_version = 1\n[plugins]\nenabled = true\nauto_discover = true\n"
 BOUNDS = "[plugins.limits]\ncall_fuel = 1_000_000\nmax_memory_mb = 1\n"
 
 ENDLESS = "(loop $again (br $again)) (unreachable)"

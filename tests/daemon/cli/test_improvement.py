@@ -22,7 +22,7 @@ from zeroclaw_host.services.logging import MemoryLogSink
 SECONDS = 240.0
 """Long, because what is tried here waits for every other process of the machine."""
 
-ON = "[plugins]\nenabled = true\nauto_discover = true\n"
+ON = "schema_version = 1\n[plugins]\nenabled = true\nauto_discover = true\n"
 
 
 Found = TypeVar("Found")

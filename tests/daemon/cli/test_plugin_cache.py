@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ON = "[plugins]\nenabled = true\nauto_discover = true\n"
+ON = "schema_version = 1\n[plugins]\nenabled = true\nauto_discover = true\n"
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ PLACE = Place("/srv/it's here", platform="posix")
 EXAMPLES: dict[RemedyAction, tuple[dict[str, str], list[str] | None]] = {
     RemedyAction.SET_CONFIG: ({"path": "a.b", "value": "$(id)"}, ["config", "set", "a.b", "$(id)"]),
     RemedyAction.UNSET_CONFIG: ({"path": "a.b"}, ["config", "delete", "a.b"]),
+    RemedyAction.MIGRATE_CONFIG: ({}, ["config", "migrate"]),
     RemedyAction.ADD_TRUSTED_KEY: (
         {"key": "ab12"},
         ["config", "set", "--append", "plugins.security.trusted_publisher_keys", "ab12"],
