@@ -27,6 +27,7 @@ from zeroclaw_daemon.cli.plugin_log import log
 from zeroclaw_daemon.cli.plugin_migrate import migrate
 from zeroclaw_daemon.cli.plugin_removal import removal_json, say_removed
 from zeroclaw_daemon.cli.plugin_state import app as state_app
+from zeroclaw_daemon.cli.plugin_state import kept_usage
 from zeroclaw_daemon.cli.plugin_update import displaced_json, say_displaced, update
 from zeroclaw_daemon.cli.progress import Activity
 from zeroclaw_daemon.cli.readiness_view import (
@@ -245,9 +246,9 @@ def remove(context: typer.Context, name: NameArgument, as_json: JsonOption = Fal
         report = host.remove(name)
     left = remains(report.name, report.manifest, snapshot.config)
     if as_json:
-        say_json(removal_json(report, left))
+        say_json(removal_json(report, left, kept_usage(current, report.name)))
     else:
-        say_removed(report, left, current.place)
+        say_removed(report, left, current.place, kept_usage(current, report.name))
 
 
 def usable(current: Environment) -> Snapshot:

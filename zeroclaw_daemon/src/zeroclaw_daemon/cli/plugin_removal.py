@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from zeroclaw_daemon.cli.output import say, warn
@@ -11,10 +12,11 @@ from zeroclaw_host.visible import visible
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.remains import Remains
     from zeroclaw_host.installation.remove import RemoveReport
+    from zeroclaw_host.services.state_queries import Usage
 
 
-def say_removed(report: RemoveReport, left: Remains, place: Place) -> None:
-    """What went, every binding and row that stays, and how a grant is taken away (PLG-162 to PLG-165)."""
+def say_removed(report: RemoveReport, left: Remains, place: Place, kept: Sequence[Usage] = ()) -> None:
+    """What went, every binding and row that stays, and how a grant is taken away (PLG-160 to PLG-165)."""
     what = visible(report.version) if report.version is not None else "(what an install had left)"
     say(f"removed {visible(report.name)} {what}")
     for alias in left.bindings:
@@ -24,7 +26,10 @@ def say_removed(report: RemoveReport, left: Remains, place: Place) -> None:
     for grant in left.grants:
         say(f"  {grant.key} still grants {', '.join(map(visible, grant.egress_hosts))}; to take that away:")
         say(f"    {place.command('config delete', f'plugins.entries.{grant.key}.egress_hosts')}")
-    if left.bindings or left.rows:
+    for usage in kept:
+        say(f"  what it stored stays: {usage.entries} entries of {usage.instance.key}; to delete them:")
+        say(f"    {place.command('plugin state clear', usage.instance.key)}")
+    if left.bindings or left.rows or kept:
         say(
             f"  Any package installed as {visible(report.name)} has all of this, and what the removed one had stored: delete "
             "it first if it is another one"
@@ -35,7 +40,7 @@ def say_removed(report: RemoveReport, left: Remains, place: Place) -> None:
         warn(f"{each.path} stays: {each.because}")
 
 
-def removal_json(report: RemoveReport, left: Remains) -> dict[str, object]:
+def removal_json(report: RemoveReport, left: Remains, kept: Sequence[Usage] = ()) -> dict[str, object]:
     """The same for programs."""
     return {
         "name": report.name,
@@ -45,6 +50,7 @@ def removal_json(report: RemoveReport, left: Remains) -> dict[str, object]:
         "kept_rows": list(left.rows),
         "kept_bindings": list(left.bindings),
         "kept_grants": {grant.key: list(grant.egress_hosts) for grant in left.grants},
+        "kept_state": {usage.instance.key: usage.entries for usage in kept},
         "kept_entries": [{"path": str(each.path), "because": each.because.value} for each in report.kept],
         "leftover": report.leftover and str(report.leftover),
     }

@@ -9,7 +9,7 @@ import typer
 
 from zeroclaw_daemon.cli.environment import Environment, environment, warned_snapshot
 from zeroclaw_daemon.cli.output import say, say_json, table, warn
-from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
+from zeroclaw_host.errors import Kind, Remedy, RemedyAction, StorageError, ZeroclawError
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.visible import visible
 
@@ -47,6 +47,16 @@ def durable_state(current: Environment) -> DurableState:
     from zeroclaw_host.services.state_store import DurableState
 
     return DurableState(Path(current.paths.state_file), current.key_file)
+
+
+def kept_usage(current: Environment, package: str) -> tuple[Usage, ...]:
+    """What the instances of a package keep; a store that cannot be used says so, and keeps nobody from anything."""
+    try:
+        usages = durable_state(current).usage()
+    except StorageError as error:
+        warn(error.message)
+        return ()
+    return tuple(usage for usage in usages.instances if usage.instance.package == package)
 
 
 @app.callback(invoke_without_command=True)
