@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args, get_origin
 
 from hypothesis import strategies as st
 
-from zeroclaw_daemon.config.coercion import MASKS
 from zeroclaw_daemon.config.schema import BUILT_IN_PROVIDER, SCHEMA_VERSION
 from zeroclaw_daemon.config.shape import ROOT, MapOf, Node, RowsOf, TableOf, Value, ValueKind, children, step
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.manifest import Capability
-from zeroclaw_host.visible import is_plain
 
 Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-FILLED = TEXTS.filter(lambda text: bool(text.strip()))
-SECRETS = FILLED.filter(lambda text: text not in MASKS and not text.startswith(("enc:", "enc2:", "op://")))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+FILLED = st.builds(str.__add__, st.sampled_from("aZ0.-\"'#=[\\é漢"), TEXTS)
+"""Texts that are not blank; nothing has to be thrown away to make one."""
+SECRETS = FILLED.map(lambda text: f"s{text}")
+PLAIN = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=6)
+SEGMENTS = PLAIN.map(lambda text: text.replace(".", "_"))
+ALIASES = st.from_regex(r"[a-z0-9](_?[a-z0-9]){0,3}", fullmatch=True)
 _OFTEN = st.sampled_from([True, True, True, False])
-PLAIN = FILLED.filter(is_plain)
 IDENTITIES = st.builds(InstanceIdentity, PLAIN, st.sampled_from(Capability), PLAIN)
 
 
@@ -75,11 +76,7 @@ def _table(draw: Draw, node: TableOf, *, without: str = "schema_version") -> dic
 @st.composite
 def _rows(draw: Draw, node: TableOf) -> list[dict[str, Any]]:
     instances = "egress_hosts" in node.model.model_fields
-    names = (
-        IDENTITIES.map(lambda identity: identity.key)
-        if instances
-        else PLAIN.filter(lambda text: "." not in text)
-    )
+    names = IDENTITIES.map(lambda identity: identity.key) if instances else SEGMENTS
     found: list[str] = draw(
         st.lists(names, min_size=draw(st.sampled_from([1, 1, 0])), max_size=2, unique=True)
     )
@@ -98,7 +95,7 @@ def _leaf(value: Value) -> st.SearchStrategy[Any]:
             return st.sampled_from(value.choices)
         case ValueKind.LIST:
             elements = st.sampled_from(value.choices) if value.choices else FILLED
-            return st.lists(elements, min_size=int(value.filled), max_size=3)
+            return st.lists(elements, min_size=int(value.filled), max_size=2)
         case ValueKind.SECRET:
             return SECRETS
         case _:
@@ -106,25 +103,9 @@ def _leaf(value: Value) -> st.SearchStrategy[Any]:
 
 
 def _keys(node: MapOf) -> st.SearchStrategy[str]:
-    drawn = st.one_of(
-        st.from_regex(r"[a-z0-9](_?[a-z0-9]){0,5}", fullmatch=True),
-        PLAIN,
-        st.sampled_from(_literals(node)) if _literals(node) else st.nothing(),
-    )
-    return drawn.filter(lambda key: _fits(node, key))
-
-
-def _literals(node: MapOf) -> tuple[str, ...]:
-    words: object = getattr(node.key, "__args__", ())
-    return tuple(word for word in words if isinstance(word, str)) if isinstance(words, tuple) else ()
-
-
-def _fits(node: MapOf, key: str) -> bool:
-    try:
-        node.check_key(key)
-    except ValueError:
-        return False
-    return True
+    if get_origin(node.key) is Literal:
+        return st.sampled_from(get_args(node.key))
+    return PLAIN if node.key is str else ALIASES
 
 
 def keys_and_rows(

@@ -9,7 +9,7 @@ from typing import Any
 
 import tomlkit
 from generated_configs import configurations, keys_and_rows
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zeroclaw_daemon.config.coercion import MASK
@@ -26,6 +26,10 @@ from zeroclaw_daemon.config.properties import (
 from zeroclaw_daemon.config.shape import ValueKind
 
 FILE = Path("c.toml")
+UNHURRIED = [HealthCheck.too_slow]
+"""How long a busy machine takes to make a configuration says nothing about the code."""
+FEW = settings(max_examples=25, suppress_health_check=UNHURRIED)
+MANY = settings(max_examples=300, suppress_health_check=UNHURRIED)
 
 
 def read(text: str) -> Snapshot:
@@ -39,7 +43,7 @@ def draft_of(text: str) -> Draft:
 
 
 @given(values=configurations())
-@settings(max_examples=25)
+@FEW
 def test_an_accepted_file_is_read_as_it_was_written(values: dict[str, Any]) -> None:
     text = tomlkit.dumps(values)
     assert tomllib.loads(text) == values
@@ -47,7 +51,7 @@ def test_an_accepted_file_is_read_as_it_was_written(values: dict[str, Any]) -> N
 
 
 @given(values=configurations())
-@settings(max_examples=25)
+@FEW
 def test_every_listed_path_can_be_got_and_set(values: dict[str, Any]) -> None:
     text = tomlkit.dumps(values)
     config = read(text).config
@@ -65,7 +69,7 @@ def test_every_listed_path_can_be_got_and_set(values: dict[str, Any]) -> None:
 
 
 @given(values=configurations())
-@settings(max_examples=25)
+@FEW
 def test_what_is_set_piece_by_piece_is_what_was_written_at_once(values: dict[str, Any]) -> None:
     draft = draft_of("schema_version = 1\n")
     for path, key in keys_and_rows(values):
@@ -84,7 +88,7 @@ def test_what_is_set_piece_by_piece_is_what_was_written_at_once(values: dict[str
 
 
 @given(values=configurations())
-@settings(max_examples=25)
+@FEW
 def test_a_secret_is_in_no_listing(values: dict[str, Any]) -> None:
     planted = "hunter2-planted"
     for row in values.get("plugins", {}).get("entries", ()):
@@ -120,7 +124,7 @@ def test_any_text_names_a_property_or_is_refused_in_words(path: str) -> None:
         ]
     ),
 )  # fmt: skip
-@settings(max_examples=300)
+@MANY
 def test_any_value_is_written_as_toml_or_refused(value: object, path: str) -> None:
     draft = draft_of("")
     if (error := refusal(lambda: draft.set(path, value))) is not None:
