@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.saving import Steps
 from zeroclaw_daemon.config.source import ConfigSource, FileSource
 from zeroclaw_daemon.config.store import ConfigStore
@@ -42,6 +43,18 @@ def command(file: Path, env: Mapping[str, str] | None = None, steps: Steps | Non
 def live(file: Path, env: Mapping[str, str] | None = None, steps: Steps | None = None) -> ConfigStore:
     """A store as the daemon has it."""
     return ConfigStore(ConfigSource(file, env or {}), key_of(file), steps=steps, lock_wait=PATIENCE)
+
+
+def set_properties(
+    file: Path, values: Sequence[tuple[str, object]], *, steps: Steps | None = None
+) -> Snapshot:
+    """Set properties as one command does."""
+    return command(file, steps=steps).commit(lambda draft: [draft.set(path, value) for path, value in values])
+
+
+def append_property(file: Path, path: str, value: str) -> Snapshot:
+    """Add to a list as one command does."""
+    return command(file).commit(lambda draft: draft.append(path, value))
 
 
 def left_behind(file: Path) -> list[str]:

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from config_stores import set_properties
 
 from zeroclaw_daemon.config.entries import ConfigRowStore
 from zeroclaw_daemon.config.file import load
@@ -14,7 +15,6 @@ from zeroclaw_daemon.config.problems import ConfigFileInvalid
 from zeroclaw_daemon.config.resolver import EntryResolver
 from zeroclaw_daemon.config.source import FileSource
 from zeroclaw_daemon.config.store import ConfigStore
-from zeroclaw_daemon.config.writing import set_properties
 from zeroclaw_host.errors import ConfigInvalid
 from zeroclaw_host.installation.rows import RowSeed
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import resource
 import stat
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from config_stores import append_property, set_properties
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +25,6 @@ from zeroclaw_daemon.config.problems import (
 from zeroclaw_daemon.config.saving import ConfigBusy, Steps, write_lock
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.source import ConfigSource
-from zeroclaw_daemon.config.writing import append_property, set_properties
 from zeroclaw_host.errors import RemedyAction, StorageError, ZeroclawError
 
 COMMENTED = """\
@@ -334,18 +332,6 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_beside_it(file: Path,
     if step == "write":
         assert caught.value.remedy is not None
         assert caught.value.remedy.action is RemedyAction.FREE_SPACE
-
-
-def test_two_writers_never_interleave(file: Path) -> None:
-    program = (
-        "import sys; from pathlib import Path; from zeroclaw_daemon.config.writing import append_property\n"
-        "for i in range(15): append_property(Path(sys.argv[1]), 'plugins.security.nat64_prefixes', sys.argv[2] + str(i))"
-    )
-    writers = [subprocess.Popen([sys.executable, "-c", program, str(file), name]) for name in "ab"]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
-    assert sorted(load(file).config.plugins.security.nat64_prefixes) == sorted(
-        f"{n}{i}" for n in "ab" for i in range(15)
-    )
 
 
 def test_a_writer_that_waits_too_long_says_what_holds_it_up(file: Path) -> None:
