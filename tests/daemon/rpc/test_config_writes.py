@@ -12,10 +12,13 @@ from typing import Any
 
 import property_cases
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from zeroclaw_daemon.config.properties import MASK, get_property
 from zeroclaw_daemon.config.saving import Steps
 from zeroclaw_daemon.rpc.errors import FORBIDDEN, INTERNAL, INVALID_PARAMS
+from zeroclaw_daemon.rpc.methods.table import TABLE
 from zeroclaw_host.services.sealing import KeyFile
 
 pytestmark = pytest.mark.anyio
@@ -527,3 +530,59 @@ permission_profiles = ["clerk"]
         error = await refused(daemon, wire, "config/set-many", batch)
         assert (error["code"], error["data"]["reason"]) == (FORBIDDEN, "forbidden")
         assert (error["data"]["index"], error["data"]["path"]) == (1, "users.example.permission_profiles")
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+SOME_PATHS = st.sampled_from(
+    [
+        PORTS, "agents.ada.model", "agents.ada", "agents", "agents.new.tools", "users.example.uid", "users.other.uid",
+        "permission_profiles.operator.grants", "permission_profiles.operator.grants.config", "schema_version",
+        "plugins.entries", f"plugins.entries.{property_cases.ROW}", f"plugins.entries.{property_cases.ROW}.config.x",
+        "providers.models.openai.x.api_key", "gateway.port", "..", "users..uid", "",
+    ]
+) | st.text(max_size=12)  # fmt: skip
+ANY_PARAMS = st.one_of(
+    st.fixed_dictionaries({}, optional={"prop": SOME_PATHS, "value": JSON, "comment": JSON | st.just("ok")}),
+    st.fixed_dictionaries(
+        {"sets": st.lists(st.fixed_dictionaries({"prop": SOME_PATHS, "value": JSON}), max_size=4) | JSON}
+    ),
+    st.fixed_dictionaries(
+        {
+            "path": st.sampled_from(["agents", "users", "plugins.entries", "providers.models.openai"])
+            | SOME_PATHS
+        },
+        optional={"key": SOME_PATHS, "from": SOME_PATHS, "to": SOME_PATHS},
+    ),
+    st.fixed_dictionaries({"prefix": SOME_PATHS}),
+    JSON,
+)
+CONFIG_METHODS = st.sampled_from([name for name in TABLE if name.startswith("config/")])
+
+
+@pytest.mark.req("RPC-076", "RPC-237")
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(calls=st.lists(st.tuples(CONFIG_METHODS, ANY_PARAMS), min_size=1, max_size=6))
+async def test_whatever_is_asked_the_file_stays_good_and_changes_only_with_a_success(
+    serving: Serving, calls: list[tuple[str, Any]]
+) -> None:
+    async with serving(config=FILE) as daemon, daemon.connect() as wire:
+        for method, params in calls:
+            before = daemon.config.file.read_bytes()
+            call: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "id": 7}
+            if isinstance(params, (dict, list)):
+                call["params"] = params
+            await wire.send(call)
+            answer = await wire.answer_to(7)
+            if "error" in answer:
+                assert answer["error"]["code"] == INVALID_PARAMS, (method, params, answer)
+                assert daemon.config.file.read_bytes() == before
+            assert daemon.config.store.read().problems == ()
+        assert daemon.config.left_over == []
