@@ -27,6 +27,10 @@ EXAMPLES: dict[RemedyAction, tuple[dict[str, str], list[str] | None]] = {
     ),
     RemedyAction.INSTALL_PLUGIN: ({"source": "./a b"}, ["plugin", "install", "./a b"]),
     RemedyAction.REMOVE_PLUGIN: ({"name": "x"}, ["plugin", "remove", "x"]),
+    RemedyAction.BIND_CHANNEL: (
+        {"package": "x", "alias": "ops", "egress": "none"},
+        ["plugin", "bind", "x", "--channel-alias", "ops", "--egress", "none"],
+    ),
     RemedyAction.UPDATE_PLUGIN: ({"name": "x"}, ["plugin", "update", "x"]),
     RemedyAction.ALLOW_UPDATE: (
         {"package": "x@1", "items": '["permission:state_read", "publisher:a,b"]', "from": "/a b"},
