@@ -52,7 +52,7 @@ class Phase:
         if stage is Stage.RECEIVE:
             self.how["establish"] = lambda connection, deadline: connection.receive(1, deadline)
         if stage is Stage.SEND:
-            self.how["establish"] = lambda connection, deadline: connection.send(bytes(2**28), deadline)
+            self.how["establish"] = lambda connection, deadline: connection.send(bytes(2**26), deadline)
         self.net = network({"a.example": [self._answer if stage is Stage.RESOLVE else ["127.0.0.1"]]})
         if tls is TlsMode.DIRECT:
             self.net.anchors.context()
@@ -191,3 +191,39 @@ def test_whoever_waits_for_a_socket_is_told_that_it_was_closed() -> None:
             wait_for_socket(ours, READABLE, Deadline(peers.PATIENCE), Stage.RECEIVE, closing)
         theirs.sendall(b"x")
         wait_for_socket(ours, READABLE, Deadline(peers.PATIENCE), Stage.RECEIVE, Waker())
+
+
+class WatchedWaker(Waker):
+    """A waker that tells when somebody waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited_for = threading.Event()
+
+    @contextmanager
+    def calling(self, callback: Callable[[], object]) -> Iterator[None]:
+        with super().calling(callback):
+            self.waited_for.set()
+            yield
+
+
+@pytest.mark.parametrize("how", ["cancelled", "closed"])
+def test_whoever_waits_for_a_socket_is_woken(how: str) -> None:
+    ours, theirs = socket.socketpair()
+    cancelled, closed = WatchedWaker(), WatchedWaker()
+    caught: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            wait_for_socket(ours, READABLE, Deadline(peers.PATIENCE, waker=cancelled), Stage.RECEIVE, closed)
+        except (DialCancelled, ConnectionClosed) as error:
+            caught.append(error)
+
+    with ours, theirs:
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        for waker in (cancelled, closed):
+            assert waker.waited_for.wait(peers.PATIENCE)
+        (cancelled if how == "cancelled" else closed).fire()
+        waiting.join(peers.PATIENCE)
+    assert [type(error) for error in caught] == [DialCancelled if how == "cancelled" else ConnectionClosed]

@@ -207,7 +207,7 @@ def test_a_body_is_sent_and_a_peer_that_takes_none_of_it_times_out(
     request = ask("a.example", server.port, tls=TlsMode.NONE)
     backend = PinnedBackend(net.dialer, request, Deadline(1.0))
     with pinned_pool(backend) as pool, pytest.raises((httpcore.WriteTimeout, httpcore.ConnectTimeout)):
-        pool.request("POST", f"http://a.example:{server.port}/", content=bytes(2**28))
+        pool.request("POST", f"http://a.example:{server.port}/", content=bytes(2**26))
     stop.set()
     assert isinstance(backend.error, TimeIsUp)
     assert net.slots.held(request.identity) == 0

@@ -117,10 +117,6 @@ class Dialer:
             slot.release()
             raise
 
-    def held(self, request: EgressRequest) -> int:
-        """How many connections the request's instance holds."""
-        return self._slots.held(request.identity)
-
     def _policy(self, request: EgressRequest) -> PolicyResult:
         try:
             return self._policies.policy(request.identity)

@@ -17,8 +17,6 @@ class Stage(StrEnum):
     RESOLVE = "resolve"
     CONNECT = "connect"
     TLS = "tls"
-    ESTABLISH = "establish"
-    """A transport's own opening: an upgrade, a greeting."""
     SEND = "send"
     RECEIVE = "receive"
 
