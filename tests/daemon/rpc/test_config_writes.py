@@ -586,3 +586,21 @@ async def test_whatever_is_asked_the_file_stays_good_and_changes_only_with_a_suc
                 assert daemon.config.file.read_bytes() == before
             assert daemon.config.store.read().problems == ()
         assert daemon.config.left_over == []
+
+
+async def test_a_write_is_an_audit_record_without_what_was_written(
+    serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    prop = "providers.models.openai.main.api_key"
+    async with serving(config=FILE) as daemon, daemon.connect() as wire:
+        await wire.call("config/set", {"prop": prop, "value": "hunter2"})
+        [told] = [
+            r.zeroclaw for r in caplog.records if getattr(r, "zeroclaw", {}).get("action") == "config_written"
+        ]
+        assert (told["category"], told["principal"], told["paths"]) == ("audit", "shared-operator", [prop])
+        assert told["revision"] == daemon.config.source.current().revision
+        assert b"hunter2" not in wire.raw
+        assert "hunter2" not in daemon.config.text
+    assert "hunter2" not in caplog.text
+    assert "hunter2" not in repr([vars(record) for record in caplog.records])

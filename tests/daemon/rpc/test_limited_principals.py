@@ -17,6 +17,7 @@ from zeroclaw_daemon.agent.providers.base import TextDelta
 from zeroclaw_daemon.agent.providers.scripted import Pause, ScriptedProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.authority.roster import RosterAuthority
+from zeroclaw_daemon.rpc.dispatch import MAX_REFUSALS_RECORDED
 from zeroclaw_daemon.rpc.errors import AUTHENTICATION_REQUIRED, FORBIDDEN, SESSION_NOT_FOUND
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
@@ -381,3 +382,22 @@ async def test_a_limited_principal_reaches_the_real_socket(serving: Serving) -> 
             assert (await nobody.fail("initialize", {}))["code"] == AUTHENTICATION_REQUIRED
             with anyio.fail_after(60):
                 assert (await nobody.fail("status"))["code"] == AUTHENTICATION_REQUIRED
+
+
+async def test_one_client_cannot_fill_the_log_with_its_refusals(
+    serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_force = InForce(one_user(grants("sessions:read")))
+
+    def told() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "was refused" in record.getMessage()]
+
+    async with serving(authority=judged_by(in_force)) as daemon:
+        async with daemon.connect() as wire:
+            for _ in range(MAX_REFUSALS_RECORDED + 5):
+                assert (await wire.fail("status"))["code"] == FORBIDDEN
+        assert len(told()) == MAX_REFUSALS_RECORDED
+        assert [message for message in told() if "not recorded" in message] == told()[-1:]
+        async with daemon.connect() as wire:
+            assert (await wire.fail("status"))["code"] == FORBIDDEN
+        assert len(told()) == MAX_REFUSALS_RECORDED + 1

@@ -41,13 +41,14 @@ class Caller:
     """A client and what its handshake established. Before the handshake ``principal`` is None and the gate is closed.
 
     ``client_id`` tells clients apart, nothing more: sessions of one client are siblings (RPC-063). ``capabilities`` is
-    None where the client declared none.
+    None where the client declared none. ``refusals`` counts its calls that were refused for want of a right.
     """
 
     def __init__(self) -> None:
         self.principal: Principal | None = None
         self.client_id: str = ""
         self.capabilities: dict[str, JsonValue] | None = None
+        self.refusals = 0
         self._link: Link | None = None
 
     def attach(self, link: Link) -> None:
