@@ -6,7 +6,19 @@ import os
 import platform
 import sys
 
-from benchmarks import boundary, calls, concurrency, daemon, egress, loading, packages, tiers, warm
+from benchmarks import (
+    boundary,
+    calls,
+    concurrency,
+    config,
+    daemon,
+    egress,
+    loading,
+    packages,
+    state,
+    tiers,
+    warm,
+)
 
 MEASUREMENTS = {
     "calls": calls.measure,
@@ -16,6 +28,8 @@ MEASUREMENTS = {
     "tiers": tiers.measure,
     "loading": loading.measure,
     "packages": packages.measure,
+    "config": config.measure,
+    "state": state.measure,
     "egress": egress.measure,
     "daemon": daemon.measure,
 }

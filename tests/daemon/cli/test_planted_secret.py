@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import io
 import json
 import logging
 import os
 import shutil
 import socket
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -83,7 +85,6 @@ COMMANDS: Invocations = {
         ("no.such", "{typed}"),
         (API_KEY, "--no-interactive"),
     ),
-    "config unset": (("agents.ada.model",), ("{row}.config.word",), ("no.such",)),
     "config delete": (("agents.ada.model",), ("{row}.config.word",), ("no.such",)),
     "config patch": (
         ('[{"op": "add", "path": "/agents/ada", "value": {"model": "m"}}]',),
@@ -106,7 +107,7 @@ COMMANDS: Invocations = {
         ("nobody", "status"),
         ("ada", "no/such"),
     ),
-    "secrets rotate": (("--yes",), ()),
+    "secrets rotate": ((),),
     "secrets status": ((),),
     "plugin install": (("{source}",), ("{home}/none",), ("{home}/none.zip", "--no-verify")),
     "plugin update": (("--all", "--from", "{source}"), ("wat-echo", "--from", "{source}"), ("none",)),
@@ -123,7 +124,7 @@ COMMANDS: Invocations = {
     "plugin cache prune": ((), ("--max-mb", "1")),
     "plugin state": ((), ("wat-echo",)),
     "plugin state list": ((), ("wat-echo",), ("none",)),
-    "plugin state clear": (("none", "--yes"), ("none",)),
+    "plugin state clear": (("none", "--yes"), ("{key}",), ("{key}", "--yes")),
 }
 """Arguments to try each command with. `daemon` is tried as a process."""
 
@@ -137,6 +138,11 @@ METHODS: Mapping[str, tuple[Any, ...]] = {
         {"sessionId": "s", "prompt": '/tool wat_echo {"__config": "mine"}'},
         {"sessionId": "none", "prompt": "hello"},
         {"sessionId": "s", "prompt": "/fail now"},
+    ),
+    "session/configure": (
+        {"sessionId": "s", "overrides": {"model": "m"}},
+        {"sessionId": "s", "overrides": {"temperature": "{typed}"}},
+        {"sessionId": "none", "overrides": {"model": "m"}},
     ),
     "session/state": ({"sessionId": "s"}, {"sessionId": "none"}),
     "session/cancel": ({"sessionId": "s"}, {"sessionId": "none"}),
@@ -195,8 +201,9 @@ def all_commands() -> dict[str, frozenset[str]]:
 def test_every_command_and_every_method_is_tried() -> None:
     untried = all_commands().keys() - COMMANDS.keys() - {DAEMON_COMMAND}
     assert untried == set(), "say above with which arguments"
+    assert COMMANDS.keys() - all_commands().keys() == set(), "these are gone"
     assert TABLE.keys() - METHODS.keys() == set(), "say above with which parameters"
-    assert METHODS.keys() - TABLE.keys() == set()
+    assert METHODS.keys() - TABLE.keys() == set(), "these are gone"
 
 
 # --- where secrets are --------------------------------------------------------------------------------------------------
@@ -221,6 +228,7 @@ class Plot:
         """A value of the tables above with this home's names and secrets in it."""
         words = {
             "row": f"plugins.entries.{self.key}",
+            "key": self.key,
             "typed": self.planted.known["typed"],
             "long": self.planted.known["long"],
             "home": str(self.home.path),
@@ -429,9 +437,11 @@ def test_no_command_shows_a_secret(
     errors: list[ZeroclawError],
     children: list[str],
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     home, planted = plot.home, plot.planted
     caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())  # nobody answers
     state(plot)
     before = home.config_file.read_bytes()
     override = {"ZEROCLAW_providers__models__openai__main__api_key": planted.known["overriding"]}
@@ -446,6 +456,10 @@ def test_no_command_shows_a_secret(
                     home.config_file.write_bytes(before)  # each meets the file as it was
                 outcome = zeroclaw(*words, *form, env=override)
                 statuses.add(outcome.status)
+                if command == "secrets rotate" and outcome.status == 0:
+                    planted.known[f"install key {len(planted.known)}"] = (
+                        home.key_file.path.read_text().strip()
+                    )
                 if command == "auth pair" and outcome.status == 0:
                     lines = [outcome.json["token"]] if form else outcome.out.split()
                     planted.known[f"pairing {len(planted.known)}"] = max(lines, key=len)  # shown this once
