@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 from channel_guests import silent
+
+from zeroclaw_daemon.config.file import load
+from zeroclaw_daemon.config.paths import Paths
+from zeroclaw_daemon.config.resolver import EntryResolver
+from zeroclaw_daemon.plugin_tools import PluginTools
+from zeroclaw_host.services.bundle import InstanceServices
+from zeroclaw_host.services.logging import MemoryLogSink
+from zeroclaw_host.services.sealing import KeyFile
 
 pytestmark = pytest.mark.usefixtures("compile_cache")
 
@@ -165,3 +175,50 @@ def test_rows_that_nobody_reads_are_told_at_the_start_in_status_and_by_list_and_
     home.configure(home.config_file.read_text().replace('"wat-echo"', f'"{key}"'))
     asked = zeroclaw("prompt", '/tool wat_echo {"n": 1}')
     assert '"__config": {"word": "old"}' in asked.out.replace('":{', '": {')
+
+
+def test_channels_of_the_plan_take_their_slots_before_tools(
+    home, zeroclaw, start_daemon, package, channel
+) -> None:
+    zeroclaw("plugin", "install", str(package()))
+    zeroclaw("plugin", "install", channel)
+    home.configure(ON + "max_active_instances = 1\n" + ADA + '[channels.plugin.ops]\npackage = "acme"\n')
+    start_daemon()
+    assert "there is no tool wat_echo" in zeroclaw("prompt", "--agent", "ada", "/tool wat_echo {}").out
+    assert plugins(zeroclaw) == {("acme", "ops"): "admitted", ("wat-echo", "wat-echo"): "inactive"}
+    assert zeroclaw("config", "set", "channels.plugin.ops.enabled", "false").status == 0
+    assert "there is no tool wat_echo" in zeroclaw("prompt", "--agent", "ada", "/tool wat_echo {}").out
+    assert "the channel ops of acme is not active" in zeroclaw("reload").out
+    assert zeroclaw("prompt", "--agent", "ada", '/tool wat_echo {"n": 1}').out == '{"n": 1}\n'
+    assert plugins(zeroclaw) == {("acme", "ops"): "inactive", ("wat-echo", "wat-echo"): "loaded"}
+
+
+def test_a_reload_tries_once_more_what_did_not_load_and_loads_nothing_twice(
+    home, zeroclaw, package, caplog: pytest.LogCaptureFixture
+) -> None:
+    zeroclaw("plugin", "install", str(package()))
+    zeroclaw("plugin", "install", str(package("broken", component=b"\0asm\x0d\0\x01\0")), "--no-verify")
+    home.configure(ON)
+    snapshot = load(home.config_file)
+    paths = Paths.resolve(None, home.environment())
+    key_file = KeyFile(Path(paths.key_file))
+    services = InstanceServices(config=EntryResolver(lambda: snapshot, key_file), log=MemoryLogSink())
+
+    def tried() -> int:
+        return sum("broken does not load" in message for message in caplog.messages)
+
+    tools = PluginTools(paths, services)
+    try:
+        with caplog.at_level(logging.WARNING):
+            first = tools.tools(snapshot)
+            assert (list(tools.tools(snapshot)), tried()) == (list(first), 1)
+            tools.refresh()
+            again = tools.tools(snapshot)
+            assert ([id(tool) for tool in again], tried()) == ([id(tool) for tool in first], 2)
+            tools.tools(snapshot)
+            assert tried() == 2
+        found = tools.toolset(snapshot)
+        assert found is not None
+        assert (found.loaded, set(found.failed)) == ({"wat-echo"}, {"broken"})
+    finally:
+        tools.close()

@@ -210,7 +210,8 @@ class PluginTools:
             if (entry := (str(settings.directory), error.message)) not in told:
                 _report("the plugins directory cannot be read", error, entry[0])
             loaded = old.loaded if old is not None else built.loaded
-            return replace(built, stamp=_UNSETTLED, loaded=loaded, told={entry})
+            toolset = old.toolset if old is not None else built.toolset
+            return replace(built, stamp=_UNSETTLED, loaded=loaded, told={entry}, toolset=toolset)
         for rejected in found.rejected:
             name = rejected.name or rejected.directory.name
             if (entry := (name, rejected.error.message)) not in told:
