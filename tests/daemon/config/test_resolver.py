@@ -147,10 +147,11 @@ def test_what_serves_a_tls_profile_is_the_host_s_alone(here: Here) -> None:
 
 @pytest.mark.parametrize("warm", [False, True])
 @pytest.mark.parametrize("fault", ["missing", "other", "open"])
+@pytest.mark.parametrize("values", [{"word": "hush", "token": "planted-4711"}, {"word": "hush"}])
 def test_without_its_key_a_sealed_row_is_not_served_however_often_it_was(
-    here: Here, tmp_path: Path, warm: bool, fault: str
+    here: Here, values: dict[str, str], warm: bool, fault: str
 ) -> None:
-    here.configure((TOOL.key, {"word": "hush", "token": "planted-4711"}))
+    here.configure((TOOL.key, values))
     if warm:
         here.resolve()
     if fault == "open":
