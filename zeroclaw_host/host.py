@@ -79,7 +79,9 @@ class PluginHost:
     :param share_core_modules: compile what plugins have in common once. Otherwise every component is compiled as it is.
     :param cache_bytes: size of all compiled components on disk that is kept to.
     :param services: what the host lends to its plugins. When left out: nothing is stored for them, neither configuration
-        nor state, and their log records go to Python's :mod:`logging`.
+        nor state, and their log records go to Python's :mod:`logging`. State that lasts is
+        ``DurableState(Path("plugin-state.db"), KeyFile(Path(".secret_key")))`` of ``services.state_store`` and
+        ``services.sealing``, as ``state`` of the bundle; whoever opens it closes it. Both files are made with the first value.
     :param rows: where the configuration rows of installed packages are seeded; nowhere, when left out.
     :param journal: where every install, update, removal, refusal and approval is recorded; nowhere, when left out.
 

@@ -181,11 +181,24 @@ def test_a_rotation_is_one_command(home, zeroclaw, filled) -> None:
 
 def test_an_interrupted_rotation_is_told_and_finished(home, zeroclaw, filled) -> None:
     home.key_file.begin_rotation()
-    assert "interrupted" in zeroclaw("secrets", "status").out
+    said = zeroclaw("secrets", "status").out
+    assert "interrupted" in said
+    assert f"zeroclaw --config-dir '{home.config_file.parent}' secrets rotate\n" in said
     assert zeroclaw("secrets", "rotate", "--json").json == {
         "rotated": True, "resumed": True, "secrets": 0, "state_entries": 3,
     }  # fmt: skip
     assert "interrupted" not in zeroclaw("secrets", "status").out
+
+
+def test_a_daemon_says_at_its_start_that_a_rotation_was_interrupted(home, start_daemon, filled) -> None:
+    home.key_file.begin_rotation()
+    daemon = start_daemon()
+    status, said = daemon.stop()
+    assert status == 0
+    assert "`zeroclaw secrets rotate` finishes it" in said
+    (told,) = [found for found in home.log() if "was interrupted" in found["message"]]
+    assert told["severity_text"] == "WARN"
+    assert filled.get(ECHO, "b") == StateEntry(b"12", 2)
 
 
 def test_without_a_key_there_is_nothing_to_rotate(home, zeroclaw) -> None:

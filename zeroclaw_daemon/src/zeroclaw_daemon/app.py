@@ -95,6 +95,8 @@ class Daemon:
             self._paired = PairedTokens(Path(self._paths.tokens_file), on_error=_report_tokens)
             self._paired.valid()  # What is wrong with them is said at the start.
             key_file = KeyFile(Path(self._paths.key_file))
+            if key_file.rotating:
+                _report_rotation()
             self._store = ConfigStore(
                 self._config,
                 key_file,
@@ -256,6 +258,15 @@ def _report_tokens(error: ZeroclawError) -> None:
     record(
         logger, logging.ERROR, error.message,
         action="paired_tokens_unusable", category="audit", outcome="failure", details=dict(error.details), remedy=error.remedy,
+    )  # fmt: skip
+
+
+def _report_rotation() -> None:
+    record(
+        logger, logging.WARNING,
+        "a rotation of the key that secrets are sealed with was interrupted; everything can be read, and "
+        "`zeroclaw secrets rotate` finishes it",
+        action="key_rotation_interrupted", category="config",
     )  # fmt: skip
 
 

@@ -101,7 +101,8 @@ def status(context: typer.Context, as_json: JsonOption = False) -> None:
         for path in counts.plain:
             say(f"written out {visible(path)}")
         if file.rotating:
-            say("rotation    interrupted; everything can be read, and `zeroclaw secrets rotate` finishes it")
+            say("rotation    interrupted; everything can be read. To finish it:")
+            say(f"  {current.place.command('secrets rotate')}")
     if fault is not None:
         raise fault
 
