@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,41 @@ def write(file: Path, text: str, *, at: int) -> None:
     """Write in place, as if the file system's clock said this."""
     file.write_text(text, encoding="utf-8")
     os.utime(file, ns=(at, at))
+
+
+@contextmanager
+def nothing_can_be_read() -> Iterator[None]:
+    """As in a process that has no descriptor left."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_file_that_was_written_just_now_is_looked_at_again_whatever_its_stamp(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    write(file, "gateway.port = 1", at=NOW)
+    source = ConfigSource(file, {}, now=lambda: file.stat().st_ctime_ns + SECOND)
+    first = source.current()
+    with nothing_can_be_read():
+        assert source.current() is first
+        assert source.error is not None, "nobody looked"
+    assert source.current() is first
+    assert source.error is None
+
+
+def test_a_file_that_has_rested_is_known_by_its_stamp_and_not_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    write(file, "gateway.port = 1", at=NOW)
+    source = ConfigSource(file, {}, now=lambda: file.stat().st_ctime_ns + 3 * SECOND)
+    first = source.current()
+    with nothing_can_be_read():
+        assert source.current() is first
+        assert source.error is None, "it was read"
+    write(file, "gateway.port = 22", at=NOW)
+    assert source.current().config.gateway.port == 22
 
 
 @pytest.mark.req("RPC-239")
