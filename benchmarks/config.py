@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.harness import Measurement, once
@@ -15,6 +15,8 @@ from zeroclaw_daemon.config.store import ConfigStore
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.manifest import parse_manifest
 from zeroclaw_host.services.sealing import KeyFile
+
+Entries = list[tuple[str, object]]
 
 RESOLUTION_GOAL_MICROSECONDS = 50
 BATCH_GOAL_MS = 100
@@ -77,14 +79,14 @@ def _resolution(root: Path) -> Measurement:
     )
 
 
-def _batch(root: Path, what: str, entries: object) -> Measurement:
+def _batch(root: Path, what: str, entries: Callable[[int], Entries]) -> Measurement:
     path, key_file = _file(root, _keys())
     store = ConfigStore(ConfigSource(path, {}), key_file)
     times: list[float] = []
     for number in range(ROUNDS + 1):
-        values = _agents(number) if entries is _agents else _values(number)
+        values = entries(number)
 
-        def change(draft: Draft, values: list[tuple[str, object]] = values) -> None:
+        def change(draft: Draft, values: Entries = values) -> None:
             for dotted, value in values:
                 draft.set(dotted, value)
 
@@ -99,8 +101,10 @@ def _batch(root: Path, what: str, entries: object) -> Measurement:
     )
 
 
-def _agents(number: int) -> list[tuple[str, object]]:
-    return [(f"agents.a{index // 4}.{_FIELDS[index % 4]}", _value(index % 4, number)) for index in range(ENTRIES)]
+def _agents(number: int) -> Entries:
+    return [
+        (f"agents.a{index // 4}.{_FIELDS[index % 4]}", _value(index % 4, number)) for index in range(ENTRIES)
+    ]
 
 
 _FIELDS = ("system_prompt", "max_steps", "tools", "model")
@@ -110,7 +114,7 @@ def _value(field: int, number: int) -> object:
     return (f"prompt {number}", number + 1, ["a", f"t{number}"], f"m{number}")[field]
 
 
-def _values(number: int) -> list[tuple[str, object]]:
+def _values(number: int) -> Entries:
     keys = _keys()
     return [
         (f"plugins.entries.{keys[index % ROWS]}.config.p{index // ROWS}", f"text {number}")

@@ -11,6 +11,7 @@ from config_stores import set_properties
 
 from zeroclaw_daemon.config.entries import ConfigRowStore
 from zeroclaw_daemon.config.file import load
+from zeroclaw_daemon.config.migration import ConfigOutdated
 from zeroclaw_daemon.config.problems import ConfigFileInvalid
 from zeroclaw_daemon.config.resolver import EntryResolver
 from zeroclaw_daemon.config.source import FileSource
@@ -117,6 +118,16 @@ def test_no_row_is_promised_in_a_file_that_cannot_be_read(file: Path) -> None:
         file.write_text(text)
         with pytest.raises(ConfigFileInvalid):
             ConfigRowStore(store_of(file)).prepare(SEED)
+
+
+@pytest.mark.req("PLG-368")
+def test_no_row_is_promised_in_a_file_of_an_earlier_layout_unless_it_is_there(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text("[gateway]\nport = 1\n")
+    with pytest.raises(ConfigOutdated):
+        ConfigRowStore(store_of(file)).prepare(SEED)
+    file.write_text(f'[[plugins.entries]]\nname = "{SEED.key}"\n')
+    assert not ConfigRowStore(store_of(file)).prepare(SEED).creates
 
 
 def resolver_and_scope(file: Path, config: dict[str, str]) -> tuple[EntryResolver, InstanceScope]:

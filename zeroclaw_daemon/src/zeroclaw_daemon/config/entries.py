@@ -48,13 +48,17 @@ class ConfigRowStore:
 
         :raises ConfigFileInvalid: the file, or its ``[plugins]`` section, cannot be read; nothing is installed then.
         :raises LegacyRow: the package's row has its key of before 1.0 (PLG-192, PLG-327).
+        :raises ConfigOutdated: the row is missing, and the file has the layout of an earlier release (PLG-368).
         """
         snapshot = self._store.current()
         if snapshot.problems:
             raise ConfigFileInvalid(snapshot.problems)
         if any(row.name == seed.identity.package for row in snapshot.config.plugins.entries):
             raise LegacyRow(self._store.path, seed)
-        return FileRow(self._store, seed, creates=snapshot.config.plugins.entry(seed.key) is None)
+        creates = snapshot.config.plugins.entry(seed.key) is None
+        if creates:
+            self._store.check_writable()
+        return FileRow(self._store, seed, creates=creates)
 
 
 class FileRow:
