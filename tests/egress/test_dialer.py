@@ -417,6 +417,38 @@ def test_all_transports_of_an_instance_share_its_places(ask: Make, network: Make
 
 
 @pytest.mark.req("PLG-124")
+def test_threads_that_dial_at_once_never_hold_more_than_the_limit(
+    ask: Make, network: Make, peer: Make
+) -> None:
+    server = peer(peers.echo)
+    net = network({"a.example": [["127.0.0.1"]]}, max_connections=3)
+    request = ask("a.example", server.port, **PLAIN)
+    held: list[int] = []
+    refused: list[ConnectionLimit] = []
+
+    def dial() -> None:
+        for _ in range(20):
+            try:
+                connection = net.dialer.open(request, soon())
+            except ConnectionLimit as error:
+                refused.append(error)
+                continue
+            held.append(net.slots.held(request.identity))
+            connection.close()
+
+    with peers.nothing_left():
+        threads = [threading.Thread(target=dial) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(peers.PATIENCE)
+    assert len(held) + len(refused) == 160
+    assert held
+    assert max(held) <= 3
+    assert net.slots.held(request.identity) == 0
+
+
+@pytest.mark.req("PLG-124")
 def test_the_limit_is_the_one_in_force_when_a_connection_is_asked_for(
     ask: Make, network: Make, peer: Make
 ) -> None:

@@ -299,21 +299,67 @@ def shows_no_secret(error: ZeroclawError, values: dict[str, str]) -> None:
         assert not any(line in words for line in lines for words in told)
 
 
+def locked(key: str) -> str:
+    """The same key under a password."""
+    return (
+        load_pem_private_key(key.encode(), None)
+        .private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+        .decode()
+    )
+
+
 def test_a_key_that_is_another_certificates_or_under_a_password_is_refused_unasked(
     authority: trustme.CA,
 ) -> None:
     values = secrets(authority, authority)
     foreign = secrets(authority, authority)["key"]
-    key = load_pem_private_key(values["key"].encode(), None)
-    locked = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.BestAvailableEncryption(b"secret"),
-    ).decode()
-    for bad in (foreign, locked):
+    for bad in (foreign, locked(values["key"])):
         with peers.nothing_left(), pytest.raises(TlsConfigurationFailed) as caught:
             profile_context(CLIENT, TlsMaterial.of(CLIENT, values | {"key": bad}), AnchorStore())
         shows_no_secret(caught.value, values | {"key": bad})
+
+
+ON_A_TERMINAL = """
+import os, sys
+os.open(os.ttyname(0), os.O_RDWR)  # the new session's terminal, from here on
+from zeroclaw_host.egress.anchors import AnchorStore
+from zeroclaw_host.egress.failures import TlsConfigurationFailed
+from zeroclaw_host.egress.profiles import TlsProfile
+from zeroclaw_host.egress.tls import TlsMaterial, profile_context
+profile = TlsProfile("p", ("a.example",), client_certificate_secret="cert", client_private_key_secret="key")
+try:
+    profile_context(profile, TlsMaterial(None, open(sys.argv[1]).read(), open(sys.argv[2]).read()), AnchorStore())
+except TlsConfigurationFailed:
+    print("refused")
+"""
+
+
+def test_nobody_is_asked_for_a_keys_password_on_the_terminal(authority: trustme.CA, tmp_path: Path) -> None:
+    values = secrets(authority, authority)
+    (tmp_path / "cert.pem").write_text(values["cert"])
+    (tmp_path / "key.pem").write_text(locked(values["key"]))
+    ours, theirs = os.openpty()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", ON_A_TERMINAL, str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        try:
+            assert process.wait(peers.PATIENCE) == 0
+        finally:
+            process.kill()
+            process.wait()
+        assert os.read(ours, 65_536).split() == [b"refused"]
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 def test_an_instance_whose_secrets_cannot_be_read_has_no_profile() -> None:
