@@ -25,6 +25,11 @@ def write(table: Writable, key: str, value: object) -> None:
     match present, value:
         case Table(), dict():
             _merge(present, cast("Mapping[str, object]", value))
+        case AoT(), list() if not value:
+            # Rows under headers cannot be written empty.
+            del table[key]
+            with above_the_tables(table):
+                table[key] = tomlkit.array()
         case AoT(), list():
             rows = cast("list[Mapping[str, object]]", value)
             for row, wanted in zip(present.body, rows, strict=False):
