@@ -162,15 +162,15 @@ async def test_every_write_is_held_to_its_verb_and_its_paths(serving: Serving) -
         ("config/map-key-rename", {"path": "agents", "from": "ben", "to": "eve"}, "update"),
         ("config/map-key-delete", {"path": "agents", "key": "eve"}, "delete"),
     )
-    allowed_paths = ("agents.ada.model", "agents.ben", "agents.eve")
+    allowed_paths = ("agents.ada.model", "agents.ben.*", "agents.eve.*")
     async with serving(config=policy(*allowed_paths, grants=every)) as daemon, daemon.connect() as wire:
         for method, params, verb in writes:
             text = daemon.config.text
             for refused in (
                 policy(*allowed_paths, grants=every.replace(f'"{verb}"', '"read"')),
-                policy("agents.ben", grants=every)
+                policy("agents.ben.*", grants=every)
                 if verb != "create"
-                else policy("agents.ada", grants=every),
+                else policy("agents.ada.*", grants=every),
                 policy("agents", grants=every),
             ):
                 daemon.config.file.write_text(refused)
