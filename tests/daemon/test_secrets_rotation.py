@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import sqlite3
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -216,7 +217,9 @@ def test_killed_at_any_step_it_is_finished_by_the_next(tmp_path: Path) -> None:
         root = tmp_path / str(number)
         root.mkdir()
         house = House(root)
-        child = os.fork()
+        with warnings.catch_warnings():  # the child calls nothing that a thread of the parent may hold
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
         if child == 0:
             left = [number]
 

@@ -131,6 +131,11 @@ def test_other_keys_are_refused_before_everything_else(home: Home, key: str) -> 
 
 
 @pytest.mark.req("PLG-158")
+def test_the_limits_are_those_that_are_published() -> None:
+    assert (MAX_VALUE_BYTES, MAX_ENTRIES, MAX_TOTAL_BYTES) == (65_536, 1_024, 8_388_608)
+
+
+@pytest.mark.req("PLG-158")
 def test_a_value_has_64_kib_and_not_one_byte_more(home: Home) -> None:
     store = home.store()
     value = b"v" * MAX_VALUE_BYTES

@@ -12,6 +12,7 @@ import sqlite3
 import stat
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -96,6 +97,7 @@ class StateFile:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
+        weakref.finalize(self, _close_all, self._idle)  # for who does not call close
         self._checked: tuple[int, int] | None = None
 
     @property
@@ -115,9 +117,7 @@ class StateFile:
     def close(self) -> None:
         """Close every connection that nobody uses."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.raw.close()
+            _close_all(self._idle)
 
     def forget_history(self) -> None:
         """Take what was replaced out of the file beside the database too, as far as nobody is reading there.
@@ -211,12 +211,8 @@ class StateFile:
         file = self._look()
         with self._lock:
             if self._idle and self._idle[-1].file != file:
-                stale, self._idle = self._idle, []
-            else:
-                stale = []
+                _close_all(self._idle)
             found = self._idle.pop() if self._idle else None
-        for connection in stale:
-            connection.raw.close()
         return found or self._open(file, remaining, end)
 
     def _open(self, file: tuple[int, int], remaining: Remaining, end: float) -> Connection:
@@ -329,6 +325,11 @@ class StateFile:
             remedy=remedy,
             details={"path": str(path), "reason": reason},
         )
+
+
+def _close_all(connections: list[Connection]) -> None:
+    while connections:
+        connections.pop().raw.close()
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
