@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -22,7 +23,7 @@ from zeroclaw_host.errors import RemedyAction
 from zeroclaw_host.services.sealing import KeyFile
 from zeroclaw_host.services.state import MAX_VALUE_BYTES, StateEntry, StateFault
 from zeroclaw_host.services.state_database import StateFile, StateUnavailable
-from zeroclaw_host.services.state_rows import MAX_REVISION, owner_of
+from zeroclaw_host.services.state_rows import MAX_REVISION, locator_of, owner_of
 from zeroclaw_host.services.state_store import DurableState
 
 BOUND = 60
@@ -454,6 +455,18 @@ def test_whatever_byte_of_the_file_changes_no_value_is_wrong(home: Home) -> None
         except StateFault as fault:
             assert fault.word == "unavailable"  # noqa: PT017
         store.close()
+
+
+def test_an_entry_whose_name_changed_in_the_file_is_not_taken_for_absent(home: Home) -> None:
+    """The name stands in the table and in its index; a change of either alone is no change that the database itself makes."""
+    whole = home.database.read_bytes()
+    install = KeyFile(home.key).read()
+    locator = locator_of(install, owner_of(install, DEMO), "a")
+    places = [match.start() for match in re.finditer(re.escape(locator), whole)]
+    assert len(places) == 2
+    for at in places:
+        home.database.write_bytes(whole[:at] + flip(locator, 31) + whole[at + 32 :])  # type: ignore[operator]
+        assert refused(home) == "damaged"
 
 
 def test_a_database_that_another_program_holds_is_busy_for_as_long_as_one_waits(home: Home) -> None:
