@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import tomlkit
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from zeroclaw_daemon.config.location import Place, Places
@@ -71,6 +71,7 @@ def test_a_key_is_written_so_that_it_says_itself(key: str) -> None:
     assert tomllib.loads(f"{written_key(key)} = 1") == {key: 1}
 
 
+@example(text="0=[")
 @given(text=st.text(max_size=60) | st.text(max_size=60, alphabet="ab.=[]{}\"'#\n, 1\\\r"))
 @settings(max_examples=300)
 def test_no_text_crashes_the_walk(text: str) -> None:

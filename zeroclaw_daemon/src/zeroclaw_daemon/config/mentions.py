@@ -147,6 +147,8 @@ class _Walk:
             if self.text.startswith(end, self.at):
                 self.at += 1
                 return
+            if self.at == len(self.text):
+                raise _Stop
             yield index
             index += 1
             self._skip(_GAP)
