@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zeroclaw_daemon.authority.policy import Policy
@@ -50,20 +51,20 @@ def explain(
     user: str,
     grant: Grant | None,
     *,
-    path: str | None = None,
+    paths: Sequence[str] = (),
     agent: str | None = None,
     tool: str | None = None,
 ) -> Explanation:
     """Answer for a user of the roster, or for the shared operator by its principal id.
 
     :param grant: what the method needs.
-    :param path: a configuration path that the call would write.
+    :param paths: configuration paths that the call would write.
     :param agent: an agent that the call would use.
     :param tool: a tool that would run in the call.
     """
     principal, rights = _of(policy, user)
     asked: list[Question] = [grant] if grant is not None else []
-    asked += [ConfigWrite(path)] if path is not None else []
+    asked += [ConfigWrite(path) for path in paths]
     asked += [AgentUse(agent)] if agent is not None else []
     asked += [RUN_TOOLS, ToolUse(tool)] if tool is not None else []
     if rights.void is not None:

@@ -156,13 +156,15 @@ def explain(
     It reads the configuration file, as a running daemon does at every request, and asks no daemon.
     """
     from zeroclaw_daemon.authority.explaining import explain as explained
+    from zeroclaw_daemon.config.reach import path_reach
 
     current = environment(context)
     current.json = as_json
     row = _method(method)
     _check_fits(row, path, agent, tool)
     policy = _policy(current)
-    found = explained(policy, user, row.grant, path=path, agent=agent, tool=tool)
+    paths = () if path is None else path_reach(path) if row.below else (path,)
+    found = explained(policy, user, row.grant, paths=paths, agent=agent, tool=tool)
     if as_json:
         say_json(_as_json(found, method))
         return
@@ -232,7 +234,7 @@ def _ceilings(
         lines.append(_limit("paths it may write", rights.config_paths))
     if row.agent and agent is None:
         lines.append(_limit("agents it may use", rights.agents))
-    if row.agent and tool is None:
+    if row.tools and tool is None:
         lines.append(_limit("tools that may run", _tools_of(rights)))
     return lines
 
@@ -297,7 +299,7 @@ def _check_fits(row: Signature, path: str | None, agent: str | None, tool: str |
     for given, fits, what in (
         (path, bool(row.writes), "writes no configuration path"),
         (agent, row.agent, "uses no agent"),
-        (tool, row.agent, "runs no tool"),
+        (tool, row.tools, "runs no tool"),
     ):
         if given is not None and not fits:
             raise UsageError(

@@ -11,7 +11,14 @@ from tomlkit.items import AoT, Array, InlineTable
 
 from zeroclaw_daemon.config.fidelity import faithful, has_dotted_keys
 from zeroclaw_daemon.config.items import Writable, new_table, write
-from zeroclaw_daemon.config.map_keys import MapKeyExists, MapKeyNotFound, check_create, check_rename, map_at
+from zeroclaw_daemon.config.map_keys import (
+    MapKeyExists,
+    MapKeyNotFound,
+    check_create,
+    check_rename,
+    map_at,
+    row_named_by,
+)
 from zeroclaw_daemon.config.mentions import written_key
 from zeroclaw_daemon.config.properties import (
     PropertyValueInvalid,
@@ -80,6 +87,8 @@ class Draft:
         if wanted is not None:
             table = self._table(segments)
             self._check(path, wanted)
+            if (row := row_named_by(path)) is not None and row.key != wanted:
+                check_rename(row.map_path, row.key, str(wanted))
             write(table, segments[-1], wanted)
         else:
             self._remove(segments)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from pydantic import BaseModel
@@ -22,6 +23,8 @@ from zeroclaw_host.visible import is_plain
 
 INSTANCES = "plugins.entries"
 BINDINGS = "channels.plugin"
+NAME = "name"
+"""What rows are told apart by."""
 
 
 class MapKeyExists(PropertyError):
@@ -85,6 +88,26 @@ def keys(config: Config, path: str) -> tuple[str, ...]:
     return tuple(map(_name, cast("tuple[object, ...]", current)))
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a map, or the name of a row."""
+
+    map_path: str
+    key: str
+
+
+def row_named_by(path: str) -> Key | None:
+    """The row whose name is the property at this path; None for every other property.
+
+    :raises PropertyValueInvalid: a name on the way breaks the grammar of names there.
+    """
+    segments = segments_of(path)
+    above = ".".join(segments[:-2])
+    if segments[-1] != NAME or not above or not isinstance(node_at(above), RowsOf):
+        return None
+    return Key(above, segments[-2])
+
+
 def check_new_key(path: str, key: str) -> None:
     """Whether a map may get this key.
 
@@ -142,4 +165,4 @@ def _refused(path: str, message: str) -> PropertyValueInvalid:
 
 
 def _name(row: object) -> str:
-    return str(getattr(row, "name", ""))
+    return str(getattr(row, NAME, ""))

@@ -18,6 +18,7 @@ from pydantic import BaseModel, SecretStr
 
 from zeroclaw_daemon.authority.principal import Authority, Forbidden, Principal
 from zeroclaw_daemon.config import map_keys
+from zeroclaw_daemon.config.coercion import PropertyValueInvalid
 from zeroclaw_daemon.config.draft import Draft
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.problems import ConfigCandidateInvalid, ConfigFileInvalid
@@ -28,6 +29,7 @@ from zeroclaw_daemon.config.properties import (
     get_property,
     list_properties,
 )
+from zeroclaw_daemon.config.reach import key_path, key_reach
 from zeroclaw_daemon.config.shape import Value, ValueKind
 from zeroclaw_daemon.config.store import ConfigStore, Prepare
 from zeroclaw_daemon.records import record
@@ -167,7 +169,7 @@ class ConfigMethods:
         await self._write(
             caller,
             "create",
-            [_below(params.path, params.key)],
+            [key_path(params.path, params.key)],
             lambda draft: draft.create_key(params.path, params.key),
         )
         return models.MapKeyCreateResult(path=params.path, key=params.key)
@@ -177,7 +179,7 @@ class ConfigMethods:
         await self._write(
             caller,
             "delete",
-            [_below(params.path, params.key)],
+            key_reach(params.path, params.key),
             lambda draft: draft.delete_key(params.path, params.key),
         )
         return models.MapKeyDeleteResult(path=params.path, key=params.key)
@@ -186,7 +188,7 @@ class ConfigMethods:
         self, caller: Caller, params: models.MapKeyRenameParams
     ) -> models.MapKeyRenameResult:
         """Give a key of a map another name; everything below it, its comments and its place stay (D-50)."""
-        paths = [_below(params.path, params.old), _below(params.path, params.new)]
+        paths = [*key_reach(params.path, params.old), *key_reach(params.path, params.new)]
         await self._write(
             caller, "update", paths, lambda draft: draft.rename_key(params.path, params.old, params.new)
         )
@@ -237,6 +239,12 @@ class ConfigMethods:
 
 def _assign(draft: Draft, prop: str, value: JsonValue) -> None:
     find_value(prop, draft.snapshot.config)  # suggests what there is in this file, too
+    row = map_keys.row_named_by(prop)
+    if row is not None and row.key != value:
+        # It would become another path, which nobody was asked about.
+        raise PropertyValueInvalid(
+            f"{prop}: config/map-key-rename gives a row another name", details={"property": prop}
+        )
     draft.set(prop, value)
 
 
@@ -254,10 +262,6 @@ def _blamed(error: ConfigCandidateInvalid, paths: Sequence[str]) -> int | None:
         index for index, path in enumerate(paths) if path in at_fault and path not in paths[index + 1 :]
     ]
     return min(indexes, default=None)
-
-
-def _below(path: str, key: str) -> str:
-    return f"{path}.{key}"
 
 
 def _listed(found: Property, snapshot: Snapshot) -> models.ListedProperty:

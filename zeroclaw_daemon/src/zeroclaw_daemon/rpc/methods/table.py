@@ -22,7 +22,8 @@ class Signature:
 
     ``opens`` marks the method that is served before the handshake, because it is the handshake; ``beside`` one that runs
     beside the other calls of its connection. ``writes`` names the members that hold configuration paths which the caller
-    must be allowed to write; ``agent`` says that the call uses an agent, which the caller must be allowed to use.
+    must be allowed to write, ``below`` that the call writes everything below them as well; ``agent`` says that the call uses
+    an agent, which the caller must be allowed to use, ``tools`` that tools may run in it.
     """
 
     name: str
@@ -32,7 +33,9 @@ class Signature:
     opens: bool = False
     beside: bool = False
     writes: tuple[str, ...] = ()
+    below: bool = False
     agent: bool = False
+    tools: bool = False
 
     @property
     def members(self) -> Mapping[str, bool]:
@@ -61,11 +64,14 @@ _ROWS: Final = (
         _SESSIONS_EXECUTE,
         beside=True,
         agent=True,
+        tools=True,
     ),
     Signature("session/cancel", session.SessionParams, session.CancelResult, _SESSIONS_UPDATE),
     Signature("session/close", session.SessionParams, session.CloseResult, _SESSIONS_UPDATE),
     Signature("session/state", session.SessionParams, session.StateResult, _SESSIONS_READ),
-    Signature("session/configure", session.ConfigureParams, session.ConfigureResult, _SESSIONS_UPDATE),
+    Signature(
+        "session/configure", session.ConfigureParams, session.ConfigureResult, _SESSIONS_UPDATE, agent=True
+    ),
     Signature("config/get", config.GetParams, config.WholeResult, _CONFIG_READ),
     Signature("config/list", config.ListParams, config.ListResult, _CONFIG_READ),
     Signature("config/set", config.SetParams, config.SetResult, _CONFIG_UPDATE, writes=("prop",)),
@@ -89,6 +95,7 @@ _ROWS: Final = (
         config.MapKeyDeleteResult,
         _CONFIG_DELETE,
         writes=("path.key",),
+        below=True,
     ),
     Signature(
         "config/map-key-rename",
@@ -96,6 +103,7 @@ _ROWS: Final = (
         config.MapKeyRenameResult,
         _CONFIG_UPDATE,
         writes=("path.from", "path.to"),
+        below=True,
     ),
 )
 
