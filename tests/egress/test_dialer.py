@@ -385,6 +385,20 @@ def test_a_connection_that_is_dropped_unclosed_leaves_nothing(ask: Make, network
         assert net.slots.held(request.identity) == 1
         del connection
     assert net.slots.held(request.identity) == 0
+    assert net.log.records == []
+
+
+def test_a_dropped_connection_may_be_found_while_its_thread_holds_the_count(
+    ask: Make, network: Make, peer: Make
+) -> None:
+    """The collector runs at any point of any thread: giving back waits for no lock."""
+    server = peer(peers.hold)
+    net = network({"a.example": [["127.0.0.1"]]})
+    request = ask("a.example", server.port, **PLAIN)
+    connection = net.dialer.open(request, soon())
+    with net.slots._lock:
+        del connection
+    assert net.slots.held(request.identity) == 0
 
 
 # --- slots ----------------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ class Connection:
     :param plain: a connected socket that does not block.
     :param server_name: the host's name, which the peer's certificate has to be for.
     :param context: the TLS context for :meth:`start_tls`; None where there is to be none.
-    :param ended: told once, when all is closed.
+    :param ended: told once, when all is closed: what it was used for, or None of one that was dropped unclosed.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Connection:
         address: Address,
         server_name: str,
         context: ssl.SSLContext | None,
-        ended: Callable[[Usage], object],
+        ended: Callable[[Usage | None], object],
     ) -> None:
         self.decision = decision
         """What allowed it."""
@@ -69,6 +69,7 @@ class Connection:
         self._users = 0
         self._closed = False
         self._secured = False
+        self._dropped = False
         self._sent = 0
         self._received = 0
 
@@ -188,8 +189,10 @@ class Connection:
         self.close()
 
     def __del__(self) -> None:
-        # Nobody is to drop one without closing it; whoever does still leaves neither descriptor nor slot behind.
+        # Nobody is to drop one without closing it; whoever does still leaves neither descriptor nor slot behind. Nothing is
+        # told of it: this may run at any point of a thread, even of one that holds the log's lock.
         if hasattr(self, "_received"):
+            self._dropped = True
             self.close()
 
     # --- inside -----------------------------------------------------------------------------------------------------
@@ -213,14 +216,13 @@ class Connection:
     def _finish(self) -> None:
         with suppress(OSError):
             self._socket.close()
-        self._ended(
-            Usage(
-                address=address_text(self.address),
-                sent=self._sent,
-                received=self._received,
-                seconds=time.monotonic() - self._began,
-            )
+        usage = Usage(
+            address=address_text(self.address),
+            sent=self._sent,
+            received=self._received,
+            seconds=time.monotonic() - self._began,
         )
+        self._ended(None if self._dropped else usage)
 
     def _repeat(self, action: Callable[[], T], events: int, stage: Stage, deadline: Deadline) -> T:
         """Do it as soon as it can be done."""

@@ -217,27 +217,29 @@ class _Ending:
         self._report = report
         self._lock = threading.Lock()
         self._handed_over = False
+        self._over = False
         self._usage: Usage | None = None
 
-    def ended(self, usage: Usage) -> None:
+    def ended(self, usage: Usage | None) -> None:
         """The connection is closed."""
         with self._lock:
-            self._usage = usage
+            self._over, self._usage = True, usage
             if not self._handed_over:
                 return
-        self._end(usage)
+        self._end()
 
     def hand_over(self) -> None:
         """From here on the connection holds the slot."""
         with self._lock:
             self._handed_over = True
-            usage = self._usage
-        if usage is not None:
-            self._end(usage)
+            over = self._over
+        if over:
+            self._end()
 
-    def _end(self, usage: Usage) -> None:
+    def _end(self) -> None:
         self._slot.release()
-        self._report(usage)
+        if self._usage is not None:
+            self._report(self._usage)
 
 
 def _most_telling(failures: Sequence[AttemptFailed]) -> AttemptFailed:
