@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import tomlkit
 from config_stores import command, key_of, live
 
 from zeroclaw_daemon.config.file import load
 from zeroclaw_daemon.config.properties import PropertyError
+from zeroclaw_daemon.config.sealed import secrets_in
 from zeroclaw_host.services.sealing import KeyUnavailable
 
 HEAD = "schema_version = 1\n"
@@ -156,3 +158,11 @@ def test_a_reference_is_no_secret_and_is_left_alone(file: Path) -> None:
     file.write_text(text)
     command(file).commit(lambda draft: draft.set(LATER, 2))
     assert file.read_text() == text.replace("port = 1", "port = 2")
+
+
+def test_nothing_on_the_way_to_the_disk_shows_a_secret(file: Path) -> None:
+    file.write_text(ROW)
+    draft_secrets = [repr(secret) for secret in secrets_in(tomlkit.parse(ROW))]
+    written = command(file).write(lambda draft: draft.set(LATER, 2))
+    assert len(draft_secrets) == 4
+    assert "hunter2" not in repr(written) + "".join(draft_secrets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,8 +26,8 @@ class Secret:
     """One secret text of a document, where it stands."""
 
     path: tuple[str, ...]
-    table: Table
-    text: str
+    table: Table = field(repr=False)
+    text: str = field(repr=False)
 
     @property
     def plain(self) -> bool:

@@ -80,8 +80,8 @@ class Written:
     """A commit that can be taken back: the snapshot it led to, and the file's bytes before and after it."""
 
     snapshot: Snapshot
-    before: bytes | None
-    after: bytes | None
+    before: bytes | None = field(repr=False)  # secrets may be in them
+    after: bytes | None = field(repr=False)
 
 
 class ConfigStore:
