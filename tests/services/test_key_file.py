@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zeroclaw_host.errors import Kind, RemedyAction, StorageError
+from zeroclaw_host.services import sealing
 from zeroclaw_host.services.sealing import InstallKey, KeyFile, KeyUnavailable, SealBroken
 
 DIGITS = bytes(range(32)).hex()
@@ -214,6 +215,20 @@ def test_a_replaced_key_is_noticed_at_once(path: Path) -> None:
         write(path, os.urandom(32).hex())
         with pytest.raises(SealBroken):
             file.read().unseal(sealed)
+
+
+@pytest.mark.req("PLG-159")
+def test_a_replaced_key_is_noticed_where_times_are_coarse(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system whose clock did not tick between two changes: both look the same."""
+    monkeypatch.setattr(sealing, "_stamp", lambda _: (0, 0, 0, 0, 0, 0))
+    file = KeyFile(path)
+    first = file.read_or_create()
+    file.read()
+    write(path, DIGITS)
+
+    assert not file.read().same_as(first)
 
 
 def test_an_old_key_is_not_read_again_and_a_change_of_it_is_noticed(path: Path) -> None:
