@@ -384,3 +384,19 @@ def test_revisions_of_an_instance_that_keeps_nothing_are_not_given_again(house: 
     house.rotate()
 
     assert house.store().put(OTHER, "a", b"", None) > last
+
+
+def test_a_rotation_between_a_look_at_the_rows_and_one_at_the_key_is_no_fault(house: House) -> None:
+    class Overtaken(KeyFile):
+        """Somebody rotates at the moment somebody else wants the key."""
+
+        def read(self) -> InstallKey:
+            if KeyFile(house.key).read().same_as(house.old):
+                house.rotate()
+            return super().read()
+
+    store = DurableState(house.database, Overtaken(house.key), report=house.reports.append)
+
+    assert store.get(DEMO, "a") == StateEntry(b"demo's", 1)
+    assert house.reports == []
+    house.check_rotated()
