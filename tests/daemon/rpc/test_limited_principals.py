@@ -18,7 +18,7 @@ from zeroclaw_daemon.agent.providers.scripted import Pause, ScriptedProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.rpc.dispatch import MAX_REFUSALS_RECORDED
-from zeroclaw_daemon.rpc.errors import AUTHENTICATION_REQUIRED, FORBIDDEN, SESSION_NOT_FOUND
+from zeroclaw_daemon.rpc.errors import AUTHENTICATION_REQUIRED, FORBIDDEN, INVALID_PARAMS, SESSION_NOT_FOUND
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
 
@@ -401,3 +401,30 @@ async def test_one_client_cannot_fill_the_log_with_its_refusals(
         async with daemon.connect() as wire:
             assert (await wire.fail("status"))["code"] == FORBIDDEN
         assert len(told()) == MAX_REFUSALS_RECORDED + 1
+
+
+UNUSABLE = {
+    "a null character": "/\0",
+    "half a character": "/\ud800",
+    "too long": "/" + "x" * 5000,
+    "a name too long": "/" + "x" * 300,
+    "relative": "below",
+    "a home of nobody": "~no-such-user/x",
+    "no directory": "/dev/null",
+    "a loop of links": "loop",
+}
+
+
+@pytest.mark.parametrize("uid", [ANN, None], ids=["limited", "operator"])
+@pytest.mark.parametrize("case", UNUSABLE)
+async def test_what_is_no_directory_is_an_error_of_the_caller(
+    serving: Serving, tmp_path: Path, case: str, uid: int | None
+) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    cwd = str(tmp_path / "loop") if case == "a loop of links" else UNUSABLE[case]
+    async with serving(authority=judged_by(two_users())) as daemon, daemon.connect(uid=uid) as wire:
+        error = await wire.fail("session/new", {"agentAlias": "assistant", "cwd": cwd})
+        assert error["code"] in (INVALID_PARAMS, FORBIDDEN), error
+        if uid is None:
+            assert error["code"] == INVALID_PARAMS
+        assert daemon.server.sessions.ids() == []

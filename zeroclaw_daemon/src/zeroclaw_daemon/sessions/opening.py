@@ -5,6 +5,10 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
 
 from zeroclaw_daemon.agent.directory import AgentDirectory
 from zeroclaw_daemon.authority.principal import Forbidden
@@ -13,6 +17,9 @@ from zeroclaw_daemon.sessions.errors import SessionMismatch
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
 from zeroclaw_daemon.sessions.permit import TurnPermit
 from zeroclaw_host.errors import UsageError
+
+MAX_LOOKERS: Final = 4
+"""Directories that are looked at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +46,14 @@ class SessionOpener:
         self._sessions = sessions
         self._agents = agents
         self._clock = clock or SystemClock()
+        self._lookers = anyio.CapacityLimiter(MAX_LOOKERS)
 
     async def open(self, opening: Opening) -> LiveSession:
         """The session, live. A live one of the same id and mode keeps its conversation and changes hands (RPC-061); one of
         the other mode is replaced once its turns are over. The client's idle siblings go, unless it keeps them.
 
         :raises AgentNotFound: there is no such agent.
+        :raises UsageError: the working directory is none.
         :raises Forbidden: the live session of this id is not the owner's, or the directory is outside the agent's workspace.
         :raises SessionMismatch: the live session of this id has another agent.
         :raises SessionLimit: as many sessions are live as may be; none was evicted.
@@ -57,13 +66,20 @@ class SessionOpener:
         return session
 
     async def _opened(self, opening: Opening, workspace: str) -> LiveSession:
+        directory = workspace if opening.workspace is None else None
         while True:
             live = self._sessions.find(opening.session_id) if opening.session_id is not None else None
             if live is not None and opening.owner is not None and live.owner != opening.owner:
                 raise Forbidden("there is no such session of yours")
             if live is not None and live.mode is opening.mode:
                 return self._rebind(live, opening)
-            session = self._fresh(opening, workspace)
+            if directory is None:
+                # It may lie on a file system that does not answer. Meanwhile there may be another session of this id.
+                directory = await anyio.to_thread.run_sync(
+                    _directory, opening, workspace, limiter=self._lookers
+                )
+                continue
+            session = self._fresh(opening, directory)
             if live is None:
                 self._sessions.add(session)
                 return session
@@ -81,12 +97,12 @@ class SessionOpener:
         live.client_id = opening.client_id
         return live
 
-    def _fresh(self, opening: Opening, workspace: str) -> LiveSession:
+    def _fresh(self, opening: Opening, directory: str) -> LiveSession:
         return LiveSession(
             id=opening.session_id if opening.session_id is not None else str(uuid.uuid4()),
             agent_alias=opening.agent_alias,
             mode=opening.mode,
-            workspace=_directory(opening, workspace),
+            workspace=directory,
             permit=TurnPermit(self._clock),
             client_id=opening.client_id,
             owner=opening.owner,
@@ -95,13 +111,16 @@ class SessionOpener:
 
 
 def _directory(opening: Opening, workspace: str) -> str:
-    """The directory the session works in."""
-    path = opening.workspace
-    if path is None:
-        return workspace
-    if opening.owner is not None and not Path(path).resolve().is_relative_to(Path(workspace).resolve()):
+    """The directory that was asked for, if the session may work there."""
+    path = opening.workspace or ""
+    try:
+        inside = Path(path).resolve().is_relative_to(Path(workspace).resolve())
+        usable = Path(path).is_absolute() and Path(path).is_dir()
+    except (OSError, ValueError, RuntimeError):  # no text that can name one, or a loop of links
+        inside = usable = False
+    if opening.owner is not None and not inside:
         raise Forbidden("the directory is outside the workspace of the agent", details={"member": "cwd"})
-    if not Path(path).is_absolute() or not Path(path).is_dir():
+    if not usable:
         raise UsageError(
             "the working directory of a session must be an absolute path of a directory that exists"
         )

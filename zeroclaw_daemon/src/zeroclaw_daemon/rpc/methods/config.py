@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -42,8 +42,13 @@ from zeroclaw_host.errors import ZeroclawError
 MAX_WRITERS: Final = 4
 """Writes that are begun at once. They take turns anyway; those that wait must not hold the threads that turns need."""
 
+MAX_READERS: Final = 4
+"""Reads at once. A long file takes long to read through, which must hold up neither other calls nor turns."""
+
 Reload = Callable[[], Awaitable[Mapping[str, JsonValue]]]
 """Makes the activation plan again; the members of the answer."""
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +73,7 @@ class ConfigMethods:
         self._prepare = prepare
         self._reload = reload
         self._writers = anyio.CapacityLimiter(MAX_WRITERS)
+        self._readers = anyio.CapacityLimiter(MAX_READERS)
 
     def handlers(self) -> Mapping[str, Handler]:
         """Who serves them."""
@@ -91,34 +97,50 @@ class ConfigMethods:
 
     async def get(self, caller: Caller, params: models.GetParams) -> models.ValueResult | models.WholeResult:
         """One property as a person reads it, or everything as an object. No secret is ever shown (RPC-245)."""
-        config = self._store.current().config
-        if params.prop is None:
-            return models.WholeResult.model_validate(_masked(config))
-        return models.ValueResult(prop=params.prop, value=get_property(config, params.prop).shown)
+
+        def read() -> models.ValueResult | models.WholeResult:
+            config = self._store.current().config
+            if params.prop is None:
+                return models.WholeResult.model_validate(_masked(config))
+            return models.ValueResult(prop=params.prop, value=get_property(config, params.prop).shown)
+
+        return await self._read(read)
 
     async def list(self, caller: Caller, params: models.ListParams) -> models.ListResult:
         """Every property there is now; each can be got and set by its path (RPC-245)."""
-        snapshot = self._store.current()
-        found = [_listed(each, snapshot) for each in list_properties(snapshot.config, params.prefix)]
-        if params.prefix and not found:
-            find_value(params.prefix, snapshot.config)
-        return models.ListResult(entries=found)
+
+        def read() -> models.ListResult:
+            snapshot = self._store.current()
+            found = [_listed(each, snapshot) for each in list_properties(snapshot.config, params.prefix)]
+            if params.prefix and not found:
+                find_value(params.prefix, snapshot.config)
+            return models.ListResult(entries=found)
+
+        return await self._read(read)
 
     async def map_keys(self, caller: Caller, params: models.MapParams) -> models.MapKeysResult:
         """The keys of a map now (D-50)."""
-        keys = map_keys.keys(self._store.current().config, params.path)
-        return models.MapKeysResult(path=params.path, keys=list(keys))
+
+        def read() -> models.MapKeysResult:
+            keys = map_keys.keys(self._store.current().config, params.path)
+            return models.MapKeysResult(path=params.path, keys=list(keys))
+
+        return await self._read(read)
 
     async def validate(self, caller: Caller, params: None) -> models.ValidateResult:
         """Whether the file as it is on disk can be used; reads it, changes nothing."""
         try:
-            problems = (await anyio.to_thread.run_sync(self._store.read)).problems
+            problems = (await self._read(self._store.read)).problems
         except ConfigFileInvalid as error:
             problems = error.problems
         if not problems:
             return models.ValidateResult(valid=True)
         told = [str(problem) for problem in problems]
         return models.ValidateResult(valid=False, error=told[0], problems=told)
+
+    async def _read(self, read: Callable[[], T]) -> T:
+        """What a read finds, in a worker thread."""
+        return await anyio.to_thread.run_sync(read, limiter=self._readers)
 
     # Writing.
 
