@@ -18,6 +18,7 @@ Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 FILLED = st.builds(str.__add__, st.sampled_from("aZ0.-\"'#=[\\é漢"), TEXTS)
 """Texts that are not blank; nothing has to be thrown away to make one."""
+PATHS = FILLED.map(lambda text: text.replace("\0", "/"))
 SECRETS = FILLED.map(lambda text: f"s{text}")
 PLAIN = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=6)
 SEGMENTS = PLAIN.map(lambda text: text.replace(".", "_"))
@@ -98,6 +99,8 @@ def _leaf(value: Value) -> st.SearchStrategy[Any]:
             return st.lists(elements, min_size=int(value.filled), max_size=2)
         case ValueKind.SECRET:
             return SECRETS
+        case _ if value.located:
+            return PATHS
         case _:
             return FILLED if value.filled or value.optional else TEXTS
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, cast, get_args
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationInfo, model_validator
 
-from zeroclaw_daemon.config.section import RuleBroken, Section
+from zeroclaw_daemon.config.section import FilePath, RuleBroken, Section
 from zeroclaw_host.instance import KEY_PREFIX
 from zeroclaw_host.sandbox.compiling.compile_limits import BACKGROUND_PATIENCE, MEMORY_PER_BYTE, CompileLimits
 from zeroclaw_host.sandbox.compiling.shelf import DEFAULT_CACHE_BYTES
@@ -196,7 +196,7 @@ class Plugins(Section):
         default=False,
         description="Give agents the tools and skills of every installed package. Needs `plugins.enabled`.",
     )
-    plugins_dir: str | None = Field(
+    plugins_dir: FilePath | None = Field(
         default=None,
         description="Where packages are installed. Unset: `plugins` in the configuration directory.",
     )

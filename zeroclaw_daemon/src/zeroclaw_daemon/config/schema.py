@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from zeroclaw_daemon.config import names
 from zeroclaw_daemon.config.plugin_schema import Plugins
-from zeroclaw_daemon.config.section import Kept, Reference, RuleBroken, Section
+from zeroclaw_daemon.config.section import FilePath, Kept, Reference, RuleBroken, Section
 
 SCHEMA_VERSION: Final = 1
 """The version of the file's layout that this program reads and writes (D-39)."""
@@ -54,7 +54,7 @@ class Agent(Section):
         description="What happens before a tool runs: nothing (auto), a question (ask), a refusal (deny).",
     )
     max_steps: int = Field(default=25, ge=1, description="Model calls in one turn.")
-    workspace: str | None = Field(
+    workspace: FilePath | None = Field(
         default=None,
         description="The agent's directory. Unset: `agents/<alias>/workspace` in the configuration directory.",
     )
@@ -158,8 +158,8 @@ class Gateway(Section):
     enabled: bool = Field(default=False, description="Whether the gateway listens.")
     host: str = Field(default="127.0.0.1", description="The address it listens on.")
     port: int = Field(default=42_617, ge=0, le=65_535, description="The port it listens on.")
-    certificate: str | None = Field(default=None, description="Path of the certificate chain, as PEM.")
-    private_key: str | None = Field(default=None, description="Path of the certificate's key, as PEM.")
+    certificate: FilePath | None = Field(default=None, description="Path of the certificate chain, as PEM.")
+    private_key: FilePath | None = Field(default=None, description="Path of the certificate's key, as PEM.")
 
 
 class User(Section):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Annotated, cast
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 
 class Section(BaseModel):
@@ -25,6 +25,23 @@ class Reference:
 @dataclass(frozen=True, slots=True)
 class Kept:
     """Marks a value that only this program writes; it is no property that can be set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Marks a text that names a file or directory."""
+
+
+def _file_path(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("a path has no null characters")
+    if text.startswith("~") and not text.startswith("~/") and text != "~":
+        raise ValueError("only ~/ stands for a home directory; that of another user is written out")
+    return text
+
+
+FilePath = Annotated[str, Located(), AfterValidator(_file_path)]
+"""A path that the operating system takes, whatever is there."""
 
 
 class RuleBroken(ValueError):

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from zeroclaw_daemon.config.schema import Config
-from zeroclaw_daemon.config.section import Kept, Reference
+from zeroclaw_daemon.config.section import Kept, Located, Reference
 from zeroclaw_host.visible import is_plain
 
 
@@ -43,7 +43,7 @@ class ValueKind(StrEnum):
 class Value:
     """A property that can be read and set. ``choices`` are the words of an enum or of a list of them; ``minimum`` and
     ``maximum`` are of a number; ``filled`` says that a text or a list must not be empty;
-    ``kept`` that only this program writes it. ``annotation`` is the type.
+    ``kept`` that only this program writes it; ``located`` that it names a file or directory. ``annotation`` is the type.
     """
 
     kind: ValueKind
@@ -53,6 +53,7 @@ class Value:
     default: object = None
     required: bool = False
     kept: bool = False
+    located: bool = False
     minimum: int | float | None = None
     maximum: int | float | None = None
     filled: bool = False
@@ -205,6 +206,7 @@ def _node(annotation: Any, info: FieldInfo | None) -> Node:
         default=None if info is None or required else info.get_default(call_default_factory=False),
         required=required,
         kept=any(isinstance(mark, Kept) for mark in metadata),
+        located=any(isinstance(mark, Located) for mark in metadata),
         minimum=_bound(metadata, "ge"),
         maximum=_bound(metadata, "le"),
         filled=bool(_bound(metadata, "min_length")),
