@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from zeroclaw_daemon.authority.policy import Policy
 from zeroclaw_daemon.authority.rights import Grant, Rule, RuleKind
-from zeroclaw_daemon.config.schema import Config, PermissionProfile, Security, User
+from zeroclaw_daemon.config.schema import Config, PermissionProfile, User
 
 READER = PermissionProfile(grants={"sessions": ("read",)})
 
@@ -100,27 +100,3 @@ def test_users_with_rights_never_share_a_principal_id(ids: dict[int, str]) -> No
     usable = [each.principal_id for each in known if each.rights.void is None]
     assert len(usable) == len(set(usable))
     assert all(re.fullmatch(r"user:[A-Za-z0-9._~%-]+", each.principal_id) for each in known)
-
-
-@pytest.mark.req("RPC-239")
-def test_the_generation_follows_what_decides_and_nothing_else() -> None:
-    users, profiles = {"ada": user(1, "reader")}, {"reader": READER}
-    base = Config(users=users, permission_profiles=profiles)
-    same = [
-        Config(users=users, permission_profiles=profiles),
-        base.model_copy(update={"agents": {}, "schema_version": 0}),
-    ]
-    other = [
-        Config(users={"ada": user(2, "reader")}, permission_profiles=profiles),
-        Config(users={"ada": user(1, "reader", principal_id="x")}, permission_profiles=profiles),
-        Config(users=users, permission_profiles={"reader": READER, "more": READER}),
-        Config(
-            users=users,
-            permission_profiles={"reader": READER.model_copy(update={"allowed_tools": ("x",)})},
-        ),
-        Config(users=users, permission_profiles=profiles, security=Security(trust_daemon_uid=False)),
-    ]
-    first = Policy.of(base).generation
-    assert {Policy.of(each).generation for each in same} == {first}
-    changed = [Policy.of(each).generation for each in other]
-    assert len({first, *changed}) == len(other) + 1

@@ -362,22 +362,6 @@ def test_a_thread_is_answered_by_the_configuration_it_asked_about(world: Worlds)
     assert answers == {"yes": {True}, "no": {False}}
 
 
-@pytest.mark.req("RPC-239")
-async def test_the_generation_moves_with_the_roster_and_the_tokens(world: Worlds) -> None:
-    there = world(roster(ada=(ADA, "reader")))
-    first = there.authority.generation
-    there.config = roster(ada=(ADA, "reader"))
-    assert there.authority.generation == first
-    issued = PairedTokens(there.tokens.path).pair("ada")
-    second = there.authority.generation
-    there.config = roster(ada=(ADA, "writer"))
-    third = there.authority.generation
-    assert len({first, second, third}) == 3
-    there.config = roster(ada=(ADA, "reader"))
-    PairedTokens(there.tokens.path).unpair(issued.token.id)
-    assert there.authority.generation == first
-
-
 @pytest.mark.req("RPC-052")
 @given(
     uid=st.none() | st.integers(0, 3),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,14 +25,10 @@ class KnownUser:
 
 @dataclass(frozen=True)
 class Policy:
-    """The part of a configuration that decides who may do what.
-
-    ``generation`` is a digest of that part alone: other changes of the file leave it.
-    """
+    """The part of a configuration that decides who may do what."""
 
     users: Mapping[str, KnownUser]
     trust_daemon_uid: bool
-    generation: str
     _by_uid: Mapping[int, KnownUser] = field(repr=False)
 
     @classmethod
@@ -55,7 +49,6 @@ class Policy:
         return cls(
             users=users,
             trust_daemon_uid=config.security.trust_daemon_uid,
-            generation=_generation(config),
             _by_uid={user.uid: user for user in users.values()},
         )
 
@@ -86,14 +79,3 @@ def _rights(name: str, user: User, profiles: Mapping[str, PermissionProfile]) ->
 
 def _principal_id(name: str, user: User) -> str:
     return f"user:{quote(user.principal_id or name, safe='')}"
-
-
-def _generation(config: Config) -> str:
-    deciding = {
-        "users": {name: user.model_dump(mode="json") for name, user in config.users.items()},
-        "permission_profiles": {
-            name: profile.model_dump(mode="json") for name, profile in config.permission_profiles.items()
-        },
-        "trust_daemon_uid": config.security.trust_daemon_uid,
-    }
-    return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:32]

@@ -6,7 +6,6 @@ read from the configuration in force, so that what another process changed count
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -61,14 +60,6 @@ class RosterAuthority:
     def methods(self) -> tuple[str, ...]:
         """What the operating system says about the peer, and paired tokens."""
         return (PEER, NATIVE)
-
-    @property
-    def generation(self) -> str:
-        """A digest of everything decisions rest on: it changes when, and only when, that does."""
-        digest = hashlib.sha256(self._policy_of(None).generation.encode())
-        for token in self._tokens.valid() if self._tokens is not None else ():
-            digest.update(f"\0{token.id}\0{token.user}\0{token.sha256}".encode())
-        return digest.hexdigest()[:32]
 
     async def authenticate(self, evidence: Evidence) -> Principal:
         """Whom this evidence proves: a token decides alone; else the user number of a local peer (RPC-052, RPC-238)."""
