@@ -98,6 +98,11 @@ class Discovery:
     packages: tuple[InstalledPackage, ...]
     rejected: tuple[Rejected, ...]
 
+    @property
+    def manifests(self) -> dict[str, Manifest]:
+        """The manifests of the packages, by name."""
+        return {package.name: package.manifest for package in self.packages}
+
     def get(self, name: str) -> InstalledPackage:
         """The installed package of that name.
 

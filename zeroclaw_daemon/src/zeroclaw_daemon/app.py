@@ -37,7 +37,7 @@ from zeroclaw_daemon.entry_properties import EntryProperties
 from zeroclaw_daemon.leaves import unwrapped
 from zeroclaw_daemon.plugin_improvement import PluginImprovement
 from zeroclaw_daemon.plugin_tools import PluginTools
-from zeroclaw_daemon.plugins import plugins_dir, signature_policy
+from zeroclaw_daemon.plugins import installed
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.limits import ServerLimits
 from zeroclaw_daemon.rpc.methods.config import ConfigMethods
@@ -46,7 +46,6 @@ from zeroclaw_daemon.rpc.transport.unix import UnixListener
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.terminal import Terminal, TerminalHandler
 from zeroclaw_host.errors import StorageError, ZeroclawError
-from zeroclaw_host.installation.discovery import Discovery, discover
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.sealing import KeyFile
 from zeroclaw_host.services.state_store import DurableState
@@ -108,7 +107,7 @@ class Daemon:
                 config=EntryResolver(self._config.current, key_file), log=guests, state=state
             )
             self._improvement = PluginImprovement(lambda: self._tools.host)
-            self._activation = Activation(self._discover)
+            self._activation = Activation(lambda snapshot: installed(snapshot, self._paths))
             self._tools = PluginTools(
                 self._paths,
                 services,
@@ -175,9 +174,6 @@ class Daemon:
             "changes": list(changes),
             "problems": [str(problem) for problem in snapshot.problems],
         }
-
-    def _discover(self, snapshot: Snapshot) -> Discovery:
-        return discover(plugins_dir(snapshot, self._paths), signature_policy(snapshot))
 
     async def _load_tools(self) -> None:
         """Load what is installed ahead of the first prompt, which then need not wait for it."""

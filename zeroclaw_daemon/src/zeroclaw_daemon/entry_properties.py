@@ -14,9 +14,8 @@ from zeroclaw_daemon.config.coercion import PropertyValueInvalid
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.properties import UnknownProperty, segments_of
-from zeroclaw_daemon.plugins import plugins_dir, signature_policy
+from zeroclaw_daemon.plugins import installed
 from zeroclaw_host.errors import ConfigInvalid, ZeroclawError
-from zeroclaw_host.installation.discovery import discover
 from zeroclaw_host.instance import IdentityInvalid, InstanceIdentity
 from zeroclaw_host.package.config_schema import ConfigProperty, ConfigSchema
 
@@ -100,7 +99,7 @@ class EntryProperties:
         if package not in self._schemas:
             snapshot = self._current()
             try:
-                found = discover(plugins_dir(snapshot, self._paths), signature_policy(snapshot), only=package)
+                found = installed(snapshot, self._paths, only=package)
                 raw = found.get(package).manifest.config_schema
             except ZeroclawError as error:
                 raise PackageUnknown(error.message) from error

@@ -220,7 +220,7 @@ class PluginTools:
             if isinstance(rejected.error, StorageError):
                 # It could not be read, for a reason that may have passed at the next turn, as a lack of descriptors does.
                 built.stamp = _UNSETTLED
-        manifests = {package.name: package.manifest for package in found.packages}
+        manifests = found.manifests
         plan = ActivationPlan.of(snapshot.config, manifests, channels=self._channels())
         failed: dict[str, str] = {}
         for package in self._admitted(found.packages, plan, settings.ceiling):

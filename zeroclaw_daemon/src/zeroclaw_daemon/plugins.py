@@ -14,6 +14,7 @@ from zeroclaw_host.services.sealing import KeyFile
 
 if TYPE_CHECKING:
     from zeroclaw_host.host import PluginHost
+    from zeroclaw_host.installation.discovery import Discovery
     from zeroclaw_host.installation.rows import RowStore
     from zeroclaw_host.services.bundle import InstanceServices
     from zeroclaw_host.services.logging import LogRecord
@@ -38,6 +39,17 @@ def signature_policy(snapshot: Snapshot) -> SignaturePolicy:
         return SignaturePolicy(SignatureMode.STRICT, frozenset())
     security = snapshot.config.plugins.security
     return SignaturePolicy(SignatureMode(security.signature_mode), frozenset(security.trusted_publisher_keys))
+
+
+def installed(snapshot: Snapshot, paths: Paths, *, only: str | None = None) -> Discovery:
+    """What is in the plugins directory, admitted or not, without running any of it.
+
+    :param only: look at the package of this name alone.
+    :raises StorageError: the directory cannot be listed.
+    """
+    from zeroclaw_host.installation.discovery import discover
+
+    return discover(plugins_dir(snapshot, paths), signature_policy(snapshot), only=only)
 
 
 def open_host(

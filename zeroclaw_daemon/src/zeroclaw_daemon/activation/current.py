@@ -70,9 +70,11 @@ class Activation:
         if not snapshot.config.plugins.enabled:
             return InForce(ActivationPlan.of(snapshot.config, {}), snapshot.revision)
         found = self._discover(snapshot)
-        manifests = {package.name: package.manifest for package in found.packages}
         return InForce(
-            ActivationPlan.of(snapshot.config, manifests), snapshot.revision, manifests, found.rejected
+            ActivationPlan.of(snapshot.config, found.manifests),
+            snapshot.revision,
+            found.manifests,
+            found.rejected,
         )
 
     def start(self, snapshot: Snapshot) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from zeroclaw_daemon.cli.environment import Environment, environment, warned_snapshot
+from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, warned_snapshot
 from zeroclaw_daemon.cli.output import say, say_json, table, warn
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, UsageError, ZeroclawError
 from zeroclaw_host.visible import visible
@@ -40,7 +40,6 @@ A client shows a token as authToken of `initialize`; commands take it from the e
     rich_markup_mode=None,
 )
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="A user of the configuration, by name.")]
 
 
@@ -156,14 +155,13 @@ def explain(
     It reads the configuration file, as a running daemon does at every request, and asks no daemon.
     """
     from zeroclaw_daemon.authority.explaining import explain as explained
-    from zeroclaw_daemon.config.reach import path_reach
 
     current = environment(context)
     current.json = as_json
     row = _method(method)
     _check_fits(row, path, agent, tool)
     policy = _policy(current)
-    paths = () if path is None else path_reach(path) if row.below else (path,)
+    paths = () if path is None else row.written(path)
     found = explained(policy, user, row.grant, paths=paths, agent=agent, tool=tool)
     if as_json:
         say_json(_as_json(found, method))

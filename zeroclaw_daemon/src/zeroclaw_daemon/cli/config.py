@@ -12,7 +12,7 @@ import typer
 
 from zeroclaw_daemon.cli import config_file
 from zeroclaw_daemon.cli.config_values import asked, from_input, note_unchecked, warn_visible
-from zeroclaw_daemon.cli.environment import Environment, environment, warned_snapshot
+from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, warned_snapshot
 from zeroclaw_daemon.cli.output import say, say_json, warn
 from zeroclaw_host.visible import visible
 
@@ -35,8 +35,6 @@ app.command("patch")(config_file.patch)
 app.command("validate")(config_file.validate)
 app.command("migrate")(config_file.migrate)
 app.command("schema")(config_file.schema)
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("get")

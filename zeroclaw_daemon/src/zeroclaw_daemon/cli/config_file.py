@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zeroclaw_daemon.cli.config_values import from_input
-from zeroclaw_daemon.cli.environment import Environment, environment
+from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment
 from zeroclaw_daemon.cli.output import say, say_json, warn
 from zeroclaw_host.errors import Kind, UsageError
 from zeroclaw_host.visible import visible
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_daemon.config.problems import Problem
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def patch(
@@ -163,15 +161,13 @@ def _problem_json(problem: Problem) -> dict[str, Any]:
 
 def _key_of(current: Environment) -> Callable[[str], str | None]:
     """Tells the key of the one instance that a row of before 1.0 was for: a package's tool, or a channel by its alias."""
-    from zeroclaw_daemon.plugins import plugins_dir, signature_policy
-    from zeroclaw_host.installation.discovery import discover
+    from zeroclaw_daemon.plugins import installed
     from zeroclaw_host.installation.rows import seed_for
     from zeroclaw_host.instance import InstanceIdentity
     from zeroclaw_host.package.manifest import Capability
 
     snapshot = current.snapshot()
-    packages = discover(plugins_dir(snapshot, current.paths), signature_policy(snapshot)).packages
-    manifests = {package.name: package.manifest for package in packages}
+    manifests = installed(snapshot, current.paths).manifests
 
     def key_of(name: str) -> str | None:
         seed = seed_for(manifests[name]) if name in manifests else None
@@ -187,11 +183,9 @@ def _of_instances(current: Environment, snapshot: Snapshot) -> tuple[str, ...]:
     """What keeps single plugin instances from running. It is no fault of the file, which others can use as it is."""
     from zeroclaw_daemon.config.resolver import unfit_instances
     from zeroclaw_daemon.config.strays import strays
-    from zeroclaw_daemon.plugins import plugins_dir, signature_policy
-    from zeroclaw_host.installation.discovery import discover
+    from zeroclaw_daemon.plugins import installed
 
-    packages = discover(plugins_dir(snapshot, current.paths), signature_policy(snapshot)).packages
-    manifests = {package.name: package.manifest for package in packages}
+    manifests = installed(snapshot, current.paths).manifests
     unfit = [
         f"{error.message}; {identity.key} does not run until it does"
         for manifest in manifests.values()

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from zeroclaw_daemon.config.store import ConfigStore
     from zeroclaw_daemon.entry_properties import EntryProperties
     from zeroclaw_host.services.sealing import KeyFile
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @dataclass
@@ -99,6 +101,22 @@ def warned_snapshot(current: Environment) -> Snapshot:
     snapshot = current.snapshot()
     for problem in snapshot.problems:
         warn(f"{problem}; the whole [plugins] section is not in force, and plugins are off")
+    for notice in snapshot.notices:
+        warn(notice)
+    return snapshot
+
+
+def usable_snapshot(current: Environment) -> Snapshot:
+    """The configuration, whole: no package may come or go by a section that cannot be read.
+
+    :raises ConfigFileInvalid: ``[plugins]`` cannot be read.
+    """
+    from zeroclaw_daemon.cli.output import warn
+    from zeroclaw_daemon.config.problems import ConfigFileInvalid
+
+    snapshot = current.snapshot()
+    if snapshot.problems:
+        raise ConfigFileInvalid(snapshot.problems)
     for notice in snapshot.notices:
         warn(notice)
     return snapshot

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zeroclaw_daemon.cli.environment import Environment, environment, warned_snapshot
+from zeroclaw_daemon.cli.environment import (
+    Environment,
+    JsonOption,
+    environment,
+    usable_snapshot,
+    warned_snapshot,
+)
 from zeroclaw_daemon.cli.output import say_json, table, warn
 from zeroclaw_daemon.cli.package_views import (
     list_json,
@@ -37,6 +41,7 @@ from zeroclaw_daemon.cli.readiness_view import (
     say_reload,
     say_unbound,
 )
+from zeroclaw_daemon.cli.registry import RegistryOption, registry_client
 from zeroclaw_host.errors import Kind, RegistryError, Remedy, RemedyAction
 from zeroclaw_host.visible import visible
 
@@ -44,8 +49,7 @@ if TYPE_CHECKING:
     from zeroclaw_daemon.activation.readiness import Readiness
     from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_host.host import PluginHost
-    from zeroclaw_host.installation.discovery import Discovery, InstalledPackage
-    from zeroclaw_host.package.manifest import Manifest
+    from zeroclaw_host.installation.discovery import InstalledPackage
     from zeroclaw_host.registry.client import RegistryClient
     from zeroclaw_host.registry.index import Index
     from zeroclaw_host.worlds.loading import LoadVerdict
@@ -69,16 +73,6 @@ app.command("fsck")(fsck)
 app.command("log")(log)
 app.command("migrate")(migrate)
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-RegistryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--registry",
-        metavar="URL",
-        help="The registry: an http(s) or file URL, or a path. Wins over ZEROCLAW_PLUGIN_REGISTRY_URL, "
-        "which wins over plugins.registry_url.",
-    ),
-]
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="The package's name, as `plugin list` shows it.")
 ]
@@ -151,12 +145,12 @@ def list_(
             {
                 **list_json(found, verdicts, snapshot.config),
                 "displaced": displaced_json(surveyed, current.place),
-                "rows_not_read": [stray.facts() for stray in strays(snapshot.config, _manifests(found))],
+                "rows_not_read": [stray.facts() for stray in strays(snapshot.config, found.manifests)],
             }
         )
     else:
         say_list(found, verdicts)
-        for stray in strays(snapshot.config, _manifests(found)):
+        for stray in strays(snapshot.config, found.manifests):
             warn(stray.message)
         say_displaced(surveyed, current.place)
         if found.packages and not snapshot.config.plugins.enabled and not snapshot.plugins_dropped:
@@ -226,10 +220,6 @@ def _names(installed: InstalledPackage, snapshot: Snapshot) -> frozenset[str]:
     return frozenset({installed.name, *(alias for alias, each in bound if each.package == installed.name)})
 
 
-def _manifests(found: Discovery) -> dict[str, Manifest]:
-    return {package.name: package.manifest for package in found.packages}
-
-
 @app.command("remove")
 def remove(context: typer.Context, name: NameArgument, as_json: JsonOption = False) -> None:
     """Remove an installed package. Its configuration, grants and stored state stay.
@@ -241,7 +231,7 @@ def remove(context: typer.Context, name: NameArgument, as_json: JsonOption = Fal
 
     current = environment(context)
     current.json = as_json
-    snapshot = usable(current)
+    snapshot = usable_snapshot(current)
     with _host(current, snapshot) as host:
         report = host.remove(name)
     left = remains(report.name, report.manifest, snapshot.config)
@@ -251,37 +241,7 @@ def remove(context: typer.Context, name: NameArgument, as_json: JsonOption = Fal
         say_removed(report, left, current.place, kept_usage(current, report.name))
 
 
-def usable(current: Environment) -> Snapshot:
-    """The configuration, whole: no package may come or go by a section that cannot be read.
-
-    :raises ConfigFileInvalid: ``[plugins]`` cannot be read.
-    """
-    from zeroclaw_daemon.config.problems import ConfigFileInvalid
-
-    snapshot = current.snapshot()
-    if snapshot.problems:
-        raise ConfigFileInvalid(snapshot.problems)
-    for notice in snapshot.notices:
-        warn(notice)
-    return snapshot
-
-
 def _host(current: Environment, snapshot: Snapshot) -> PluginHost:
     from zeroclaw_daemon.plugins import open_host
 
     return open_host(snapshot, current.paths)
-
-
-def registry_client(current: Environment, flag: str | None, snapshot: Snapshot) -> RegistryClient | None:
-    """The registry that an option, the environment or the configuration names, if any does (D-22)."""
-    from zeroclaw_daemon.plugins import registry_location
-
-    location = registry_location(flag, os.environ, snapshot)
-    if location is None:
-        return None
-    from zeroclaw_host.registry.client import RegistryClient
-    from zeroclaw_host.registry.index_cache import IndexCache
-    from zeroclaw_host.registry.location import Location
-
-    cache = IndexCache(Path(current.paths.registry_cache_dir) / "registry.json")
-    return RegistryClient(Location.parse(location), cache=cache)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zeroclaw_daemon.cli.environment import Environment, environment
+from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, usable_snapshot
 from zeroclaw_daemon.cli.output import say, say_json
 from zeroclaw_daemon.cli.remedies import Place
 from zeroclaw_host.errors import Remedy, RemedyAction, UsageError, ZeroclawError
@@ -42,7 +42,7 @@ def bind(
     package: Annotated[str, typer.Argument(metavar="PACKAGE", help="An installed package with a channel.")],
     channel_alias: AliasOption = None,
     egress: EgressOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Bind the channel of an installed package to an alias: make channels.plugin.ALIAS, and the row of the instance.
 
@@ -50,11 +50,9 @@ def bind(
     another instance, with a configuration of its own. Whether plugins are on, and which agent answers on the channel, stays
     as it is; the report says what is still missing.
     """
-    from zeroclaw_daemon.cli.plugin import usable
     from zeroclaw_daemon.cli.readiness_view import readiness_json, readiness_of, say_readiness, say_reload
     from zeroclaw_daemon.config import bindings
-    from zeroclaw_daemon.plugins import plugins_dir, signature_policy
-    from zeroclaw_host.installation.discovery import discover
+    from zeroclaw_daemon.plugins import installed
 
     current = environment(context)
     current.json = as_json
@@ -62,8 +60,8 @@ def bind(
         raise _usage("plugin bind", "say under which name: pass --channel-alias ALIAS")
     decision = egress_of(egress, "plugin bind")
     _refuse_ahead_of_the_file(current, package, channel_alias)
-    snapshot = usable(current)
-    found = discover(plugins_dir(snapshot, current.paths), signature_policy(snapshot))
+    snapshot = usable_snapshot(current)
+    found = installed(snapshot, current.paths)
     manifest = found.get(package).manifest
     bound = bindings.bind(current.config_store, manifest, channel_alias, decision)
     snapshot = current.snapshot()

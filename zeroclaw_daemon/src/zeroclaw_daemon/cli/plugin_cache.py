@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from zeroclaw_daemon.cli.environment import Environment, environment, warned_snapshot
+from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, warned_snapshot
 from zeroclaw_daemon.cli.output import say, say_json, table, warn
 from zeroclaw_host.visible import visible
 
@@ -37,8 +37,6 @@ beside a running daemon; it goes on with what it has loaded.
 )
 
 _FORMS: Final = {"component": "whole", "shared": "shared", "module": "module"}
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
@@ -120,12 +118,10 @@ def _shelf(current: Environment) -> Shelf:
 
 
 def _owned(shelf: Shelf, snapshot: Snapshot, current: Environment) -> tuple[OwnedArtifact, ...]:
-    from zeroclaw_daemon.plugins import plugins_dir, signature_policy
+    from zeroclaw_daemon.plugins import installed
     from zeroclaw_host.installation.compiled import owned
-    from zeroclaw_host.installation.discovery import discover
 
-    packages = discover(plugins_dir(snapshot, current.paths), signature_policy(snapshot)).packages
-    return owned(shelf.stored(), packages)
+    return owned(shelf.stored(), installed(snapshot, current.paths).packages)
 
 
 def _report(pruned: Pruned, before: Sequence[OwnedArtifact], *, as_json: bool) -> None:

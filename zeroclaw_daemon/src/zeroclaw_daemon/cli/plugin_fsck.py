@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zeroclaw_daemon.cli.environment import environment, warned_snapshot
+from zeroclaw_daemon.cli.environment import JsonOption, environment, warned_snapshot
 from zeroclaw_daemon.cli.output import say, say_json
 from zeroclaw_daemon.cli.remedies import Place, advise
 from zeroclaw_host.errors import Kind
@@ -26,7 +26,7 @@ def fsck(
             help="Clear away what interrupted commands left, and put back what a removal had moved aside.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Explain everything in the plugins directory that is not an installed package.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zeroclaw_daemon.cli.environment import Environment, environment
+from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, usable_snapshot
 from zeroclaw_daemon.cli.output import say_json, warn
 from zeroclaw_daemon.cli.package_views import report_json, say_installed
 from zeroclaw_daemon.cli.plugin_bind import AliasOption, EgressOption, bound_json, egress_of, say_bound
@@ -18,6 +18,7 @@ from zeroclaw_daemon.cli.readiness_view import (
     say_reload,
     say_unbound,
 )
+from zeroclaw_daemon.cli.registry import RegistryOption, registry_client
 from zeroclaw_host.errors import Remedy, RemedyAction, UsageError
 from zeroclaw_host.visible import visible
 
@@ -38,36 +39,27 @@ def install(
             help="A package directory or archive (with a / or a leading . or ~), or NAME or NAME@VERSION of a registry.",
         ),
     ],
-    registry: Annotated[
-        str | None,
-        typer.Option(
-            "--registry",
-            metavar="URL",
-            help="The registry: an http(s) or file URL, or a path. Wins over ZEROCLAW_PLUGIN_REGISTRY_URL, "
-            "which wins over plugins.registry_url.",
-        ),
-    ] = None,
+    registry: RegistryOption = None,
     no_verify: Annotated[
         bool,
         typer.Option("--no-verify", help="Do not try whether the component loads. All other checks stay."),
     ] = False,
     channel_alias: AliasOption = None,
     egress: EgressOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Install a package: check it, try whether it loads, and publish it in one step.
 
     Its signature, schema and digest are checked by the rules of plugins.security. If anything is wrong, nothing changes. With
     --channel-alias its channel is bound as well, as `plugin bind` does it.
     """
-    from zeroclaw_daemon.cli.plugin import registry_client, usable
     from zeroclaw_daemon.config.entries import ConfigRowStore
     from zeroclaw_daemon.plugins import open_host
 
     current = environment(context)
     current.json = as_json
     binding = _binding(current, channel_alias, egress)
-    snapshot = usable(current)
+    snapshot = usable_snapshot(current)
     rows = ConfigRowStore(current.config_store)
     with (
         open_host(snapshot, current.paths, rows=rows) as host,
@@ -116,12 +108,11 @@ def _binding(current: Environment, alias: str | None, egress: str | None) -> _Bi
 
 def _tell_installed(report: InstallReport, bound: Bound | None, current: Environment) -> None:
     """What an install did; of a channel also how it is bound, and what its instances lack (PLG-233, PLG-234)."""
-    from zeroclaw_daemon.plugins import plugins_dir, signature_policy
-    from zeroclaw_host.installation.discovery import discover
+    from zeroclaw_daemon.plugins import installed
     from zeroclaw_host.package.manifest import Capability
 
     snapshot = current.snapshot()  # the rows may have been written just now
-    found = discover(plugins_dir(snapshot, current.paths), signature_policy(snapshot))
+    found = installed(snapshot, current.paths)
     channels = readiness_of(report.manifest, found, snapshot, current.key_file, tool=False)
     if current.json:
         say_json(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zeroclaw_daemon.cli.environment import environment
+from zeroclaw_daemon.cli.environment import JsonOption, environment
 from zeroclaw_daemon.cli.output import say, say_json, table, warn
 from zeroclaw_host.errors import Kind
 
@@ -24,7 +24,7 @@ def log(
         bool,
         typer.Option("--verify", help="Only check that every record is there, unchanged and in its place."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show the record of every install, update, removal, refusal and approval, oldest first.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zeroclaw_daemon.cli.environment import environment
+from zeroclaw_daemon.cli.environment import JsonOption, environment, usable_snapshot
 from zeroclaw_daemon.cli.output import error_json, error_lines, say, say_json
 from zeroclaw_daemon.cli.progress import Activity
 from zeroclaw_daemon.cli.remedies import Place
@@ -26,20 +26,19 @@ def migrate(
             "--from", metavar="DIR", help="The directory that holds the packages, one in each directory."
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Move packages from another directory into the plugins directory.
 
     Each goes through the checks of an install, nothing is overwritten, and what does not pass stays where it is. The exit
     status is not 0 when something stayed.
     """
-    from zeroclaw_daemon.cli.plugin import usable
     from zeroclaw_daemon.config.entries import ConfigRowStore
     from zeroclaw_daemon.plugins import open_host
 
     current = environment(context)
     current.json = as_json
-    snapshot = usable(current)
+    snapshot = usable_snapshot(current)
     rows = ConfigRowStore(current.config_store)
     with (
         open_host(snapshot, current.paths, rows=rows) as host,

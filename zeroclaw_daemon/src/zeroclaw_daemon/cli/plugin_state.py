@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zeroclaw_daemon.cli.environment import Environment, environment, warned_snapshot
+from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, warned_snapshot
 from zeroclaw_daemon.cli.output import say, say_json, table, warn
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, StorageError, ZeroclawError
 from zeroclaw_host.instance import InstanceIdentity
@@ -31,8 +31,6 @@ a value of an entry.
 """,
     rich_markup_mode=None,
 )
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class NoSuchState(ZeroclawError):
@@ -157,11 +155,9 @@ def clear(
 
 
 def _installed(current: Environment) -> frozenset[str]:
-    from zeroclaw_daemon.plugins import plugins_dir, signature_policy
-    from zeroclaw_host.installation.discovery import discover
+    from zeroclaw_daemon.plugins import installed
 
-    snapshot = warned_snapshot(current)
-    found = discover(plugins_dir(snapshot, current.paths), signature_policy(snapshot))
+    found = installed(warned_snapshot(current), current.paths)
     return frozenset(package.name for package in found.packages)
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from zeroclaw_daemon.cli.environment import Environment, environment
+from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, usable_snapshot
 from zeroclaw_daemon.cli.output import error_json, error_lines, say, say_json, warn
 from zeroclaw_daemon.cli.progress import Activity
+from zeroclaw_daemon.cli.registry import registry_client
 from zeroclaw_daemon.cli.remedies import Place, advise
 from zeroclaw_host.errors import Remedy, RemedyAction, UsageError
 from zeroclaw_host.visible import visible
@@ -59,7 +60,7 @@ def update(
             "provides:ID, publisher:KEY or publisher:unsigned. Repeat it for each. One package at a time, with @VERSION.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Update installed packages. Configuration, grants, secrets and stored state stay.
 
@@ -67,7 +68,6 @@ def update(
     installed one has is refused until you allow it. A package that an interrupted update had moved aside is put back
     first, without any network. The exit status is not 0 when a package was not updated or needs your approval.
     """
-    from zeroclaw_daemon.cli.plugin import registry_client, usable
     from zeroclaw_daemon.config.entries import ConfigRowStore
     from zeroclaw_daemon.plugins import open_host
     from zeroclaw_host.installation.offers import DirectoryOffer, RegistryOffer
@@ -76,7 +76,7 @@ def update(
     current.json = as_json
     specs = _specs(names or [], everything, source, registry)
     accepted = _accepted(specs, everything, source, allow, allow_token or [])
-    snapshot = usable(current)
+    snapshot = usable_snapshot(current)
     what = "every package" if everything else ", ".join(visible(spec.name) for spec in specs)
     with (
         open_host(snapshot, current.paths, rows=ConfigRowStore(current.config_store)) as host,

@@ -33,8 +33,7 @@ def readiness_of(
     from zeroclaw_host.instance import InstanceIdentity
     from zeroclaw_host.package.manifest import Capability
 
-    manifests = {package.name: package.manifest for package in found.packages}
-    manifests.setdefault(manifest.name, manifest)
+    manifests = {manifest.name: manifest, **found.manifests}
     examiner = Examiner(
         snapshot,
         EntryResolver(lambda: snapshot, key_file),

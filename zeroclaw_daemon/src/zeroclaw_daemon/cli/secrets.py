@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from zeroclaw_daemon.cli.environment import environment
+from zeroclaw_daemon.cli.environment import JsonOption, environment
 from zeroclaw_daemon.cli.output import say, say_json
 from zeroclaw_daemon.cli.plugin_state import durable_state
 from zeroclaw_host.visible import visible
@@ -28,8 +28,6 @@ keep the secrets themselves.
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("rotate")
