@@ -163,7 +163,7 @@ class Stores(RuleBasedStateMachine):
             if rows:
                 return install.sealed_this(rows[0])
             owners = [owner for (owner,) in raw.execute("SELECT owner FROM plugin_state_revisions")]
-        return not owners or install.digest("zeroclaw.plugin-state.owner.v1\0", b"") in owners
+        return not owners or install.digest("zeroclaw.plugin-state.owner.v1\0", b"\0") in owners
 
     @invariant()
     def usage_agrees(self) -> None:

@@ -8,7 +8,15 @@ from typing import Final
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.services.install_key import InstallKey
 from zeroclaw_host.services.state_database import Connection
-from zeroclaw_host.services.state_rows import Row, RowBroken, floor_owner, owner_of, record_of, row_of
+from zeroclaw_host.services.state_rows import (
+    Row,
+    RowBroken,
+    floor_owner,
+    mark_owner,
+    owner_of,
+    record_of,
+    row_of,
+)
 
 SELECT_ROWS: Final = "SELECT owner, locator, ciphertext FROM plugin_state"
 """The columns of a :class:`Row`."""
@@ -58,10 +66,18 @@ def key_in_force(connection: Connection, ring: InstallKey) -> InstallKey:
     found = connection.raw.execute("SELECT ciphertext FROM plugin_state LIMIT 1").fetchone()
     if found is not None:
         mine = isinstance(found[0], str) and ring.sealed_this(found[0])
-    else:  # what a rotation leaves of an empty database is the floor of its revisions
+    else:  # then the revisions are all there is, and they are named with the one or the other
         (revisions,) = connection.raw.execute("SELECT count(*) FROM plugin_state_revisions").fetchone()
-        mine = revisions == 0 or last_revision(connection, floor_owner(ring)) > 0
+        mine = revisions == 0 or last_revision(connection, mark_owner(ring)) > 0
     return ring if mine else former
+
+
+def mark(connection: Connection, key: InstallKey) -> None:
+    """Say that revisions are named with this key, for :func:`key_in_force` to find."""
+    connection.raw.execute(
+        "INSERT OR IGNORE INTO plugin_state_revisions (owner, last_revision) VALUES (?, 1)",
+        (mark_owner(key),),
+    )
 
 
 def usage_of(connection: Connection, install: InstallKey) -> Usages:
@@ -126,7 +142,7 @@ def renew(connection: Connection, former: InstallKey, key: InstallKey) -> None:
             raise RowBroken
         if owner in owners:
             last[owners[owner]] = revision
-        else:
+        elif owner != mark_owner(former):
             floor = max(floor, revision)
     raw.execute("DELETE FROM plugin_state")
     raw.execute("DELETE FROM plugin_state_revisions")
@@ -140,3 +156,4 @@ def renew(connection: Connection, former: InstallKey, key: InstallKey) -> None:
     if floor:
         named.append((floor_owner(key), floor))
     raw.executemany("INSERT INTO plugin_state_revisions (owner, last_revision) VALUES (?, ?)", named)
+    mark(connection, key)

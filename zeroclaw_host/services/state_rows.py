@@ -61,6 +61,13 @@ def floor_owner(install: InstallKey) -> bytes:
     return install.digest(_OWNER_DOMAIN, b"")
 
 
+def mark_owner(install: InstallKey) -> bytes:
+    """The blind name that no instance has either. That it is there says that a rotation has begun to name things with this key,
+    also when every entry has been deleted since.
+    """
+    return install.digest(_OWNER_DOMAIN, b"\0")
+
+
 def locator_of(install: InstallKey, owner: bytes, key: str) -> bytes:
     """The blind name of one key of an instance, 32 bytes."""
     return install.digest(_LOCATOR_DOMAIN, owner + b"\0" + key.encode())

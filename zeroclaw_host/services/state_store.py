@@ -32,6 +32,7 @@ from zeroclaw_host.services.state_queries import (
     erase_instance,
     key_in_force,
     last_revision,
+    mark,
     renew,
     usage_of,
 )
@@ -257,6 +258,8 @@ class DurableState:
             "INSERT OR REPLACE INTO plugin_state_revisions (owner, last_revision) VALUES (?, ?)",
             (owner, record.revision),
         )
+        if install.former is not None:  # a rotation is under way, and a database without rows says nothing
+            mark(connection, install)
         index.sizes[locator_of(install, owner, key)] = len(value)
         index.total, index.highest = total, record.revision
         return record.revision
