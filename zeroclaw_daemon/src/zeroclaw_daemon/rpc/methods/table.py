@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zeroclaw_daemon.authority.principal import Grant
+from zeroclaw_daemon.config.reach import path_reach
 from zeroclaw_daemon.rpc.methods import config_models as config
 from zeroclaw_daemon.rpc.methods import handshake, session, status
 from zeroclaw_daemon.rpc.models import Params, Result
@@ -41,6 +42,10 @@ class Signature:
     def members(self) -> Mapping[str, bool]:
         """The parameters as the documents spell them, and whether each is required."""
         return self.params.members() if self.params is not None else {}
+
+    def written(self, path: str) -> tuple[str, ...]:
+        """The configuration paths a caller must be allowed to write, whose call names this one."""
+        return path_reach(path) if self.below else (path,)
 
 
 _SYSTEM_READ: Final = Grant("system", "read")
