@@ -332,6 +332,10 @@ EXPLAINED = [
     (("ada", "config/delete", "agents.x"), False, ["grant_missing", "path_allowed"]),
     (("ada", "session/new", "--agent", "assistant"), True, ["granted", "agent_allowed"]),
     (("ada", "session/new", "--agent", "other"), False, ["granted", "agent_not_allowed"]),
+    (("ada", "session/configure", "--agent", "assistant"), False, ["grant_missing", "agent_allowed"]),
+    (("ada", "config/map-key-delete", "agents.x"), False, ["grant_missing", "path_allowed", "path_allowed"]),
+    (("ada", "config/map-key-rename", "memory.x"), False, ["granted", "path_not_allowed"]),
+    (("shared-operator", "config/map-key-delete", "users.x"), True, ["shared_operator"] * 3),
     (("ada", "session/prompt", "--tool", "x"), False, ["grant_missing", "grant_missing", "grant_missing"]),
 ]
 
@@ -369,6 +373,11 @@ def test_an_explanation_says_where_the_socket_makes_more_of_a_user(home, zerocla
     home.configure(ROSTER + "[security]\ntrust_daemon_uid = false\n")
     told = zeroclaw("auth", "explain", "shared-operator", "status", "--json").json
     assert [rule["rule"] for rule in told["rules"]] == ["operator_distrusted"]
+    home.configure(ROSTER.replace("users.bob", "users.shared-operator"))
+    assert (
+        "this is about users.shared-operator" in zeroclaw("auth", "explain", "shared-operator", "status").out
+    )
+    assert zeroclaw("auth", "explain", "ada", "status").out.count("note") == 0
 
 
 @pytest.mark.parametrize(

@@ -186,3 +186,16 @@ async def test_no_spelling_of_a_path_makes_an_administrator(serving: Serving, sp
                 error = await wire.fail(method, params)
                 assert error["code"] in (FORBIDDEN, INVALID_PARAMS), (method, params)
         assert daemon.config.file.read_bytes() == before
+
+
+@pytest.mark.req("RPC-059", "RPC-079", "RPC-080")
+async def test_a_write_that_waits_for_no_answer_is_judged_all_the_same(serving: Serving) -> None:
+    async with serving(config=limited_to("agents.ada.*"), socket=True) as daemon, daemon.connect() as wire:
+        before = daemon.config.file.read_bytes()
+        write = {"jsonrpc": "2.0", "method": "config/set"}
+        await wire.send({**write, "params": {"prop": "agents.eve.model", "value": "m"}})
+        await wire.assert_silent()
+        assert daemon.config.file.read_bytes() == before
+        await wire.send({**write, "params": {"prop": "agents.ada.model", "value": "m"}})
+        await wire.assert_silent()
+        assert (await wire.call("config/get", {"prop": "agents.ada.model"}))["value"] == "m"

@@ -248,7 +248,14 @@ def _tools_of(rights: Rights) -> frozenset[str]:
 
 
 def _notes(policy: Policy, user: str) -> list[str]:
+    from zeroclaw_daemon.authority.rights import SHARED_OPERATOR
+
     known = policy.users.get(user)
+    if known is not None and user == SHARED_OPERATOR:
+        return [
+            f"this is about users.{user}, which has the name that is also the daemon's own user's; give it another one to ask "
+            "about that"
+        ]
     if known is None or known.uid != os.geteuid() or not policy.trust_daemon_uid:
         return []
     return [
