@@ -157,6 +157,23 @@ def test_nothing_else_is_touched(store: ConfigStore) -> None:
     assert after.plugins.model_copy(update={"entries": ()}) == before.plugins
 
 
+def test_comments_above_headers_stay_above_them(store: ConfigStore) -> None:
+    text = (
+        HEAD
+        + '[channels.plugin.other]\npackage = "x"\n\n# about rows\n[[plugins.entries]]\nname = "zpi1_other"\n\n'
+        "# about ada\n[agents.ada]\n"
+    )
+    store.path.write_text(text)
+    change = with_binding(store, "ops", Egress.DECLARED)(BOTH)
+    change.commit()
+    store.commit(lambda draft: draft.set("gateway.port", 5))
+    for _ in range(2):
+        written = store.path.read_text()
+        assert '# about rows\n[[plugins.entries]]\nname = "zpi1_other"' in written
+        assert "# about ada\n[agents.ada]\n" in written
+        change.undo()
+
+
 # --- refusals -----------------------------------------------------------------------------------------------------------
 
 BROKEN_PLUGINS = HEAD + '[plugins.entries]\nname = "x"\n'

@@ -38,6 +38,7 @@ STYLES = [
     '[permission_profiles.p]\n[users.u]\nuid=1\npermission_profiles=["p"]\n',
     '[providers]\nmodels.openai.x.model = "m"\n[memory]\n# inside memory\n[permission_profiles.p.grants]\n'
     'config=["read"]\n',
+    'plugins.enabled = true\nagents.ada.model = "m"\n',
 ]
 
 ALIASES = st.sampled_from(["ada", "bob", "eve"])
@@ -179,6 +180,15 @@ def test_keys_that_are_there_or_not_are_named() -> None:
 def test_a_value_where_a_table_should_be_is_an_error(text: str, path: str) -> None:
     with pytest.raises(PropertyError, match="no table"):
         draft_of(text).set(path, "true")
+
+
+@pytest.mark.parametrize(
+    "path", ["agents.entries.model", "agents.tls_profiles.model", "channels.plugin.entries.package"]
+)
+def test_what_is_named_like_rows_is_made_like_everything_else(path: str) -> None:
+    draft = draft_of("")
+    draft.set(path, "x")
+    assert reach(tomllib.loads(draft.document.as_string()), segments_of(path)) == "x"
 
 
 REMARKED = f"""\

@@ -10,22 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, cast
-
-from tomlkit import TOMLDocument
+from typing import Final
 
 from zeroclaw_daemon.config import names
 from zeroclaw_daemon.config.draft import Draft
-from zeroclaw_daemon.config.entries import (
-    ConfigRowStore,
-    Table,
-    add_row,
-    drop_empty,
-    drop_row,
-    new_table,
-    table_in,
-)
+from zeroclaw_daemon.config.entries import ConfigRowStore, add_row, drop_row
 from zeroclaw_daemon.config.file import Snapshot
+from zeroclaw_daemon.config.map_keys import BINDINGS, MapKeyNotFound
 from zeroclaw_daemon.config.problems import ConfigFileInvalid, ConfigSyntaxInvalid
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.store import ConfigStore, Written
@@ -225,17 +216,17 @@ class BindingChange:
         identity = self.bound.identity
         self.bound = decide(draft.snapshot, self._manifest, identity.binding, self.bound.egress)
         if self.bound.binding_created:
-            _add_binding(draft.document, identity)
+            _add_binding(draft, identity)
         for seed in (self._tool, self.bound.row):
             if seed is not None:
-                add_row(draft.document, seed)
+                add_row(draft, seed)
 
     def _take_out(self, draft: Draft) -> None:
         if self.bound.binding_created:
-            _drop_binding(draft.document, self.bound.identity.binding)
+            _drop_binding(draft, self.bound.identity.binding)
         for seed in (self._tool, self.bound.row):
             if seed is not None:
-                drop_row(draft.document, seed.key)
+                drop_row(draft, seed)
 
 
 def bind(store: ConfigStore, manifest: Manifest, alias: str, egress: Egress | None) -> Bound:
@@ -266,16 +257,12 @@ def with_binding(
     return prepare
 
 
-def _add_binding(document: TOMLDocument, identity: InstanceIdentity) -> None:
-    channels, inline = table_in(document, "channels", "plugin")
-    table = new_table(inline=inline)
-    table["package"] = identity.package
-    table["enabled"] = True
-    channels[identity.binding] = table
+def _add_binding(draft: Draft, identity: InstanceIdentity) -> None:
+    draft.create_key(BINDINGS, identity.binding)
+    for name, value in (("package", identity.package), ("enabled", True)):
+        draft.set(f"{BINDINGS}.{identity.binding}.{name}", value)
 
 
-def _drop_binding(document: TOMLDocument, alias: str) -> None:
-    channels = cast("Table", cast("Table", document).get("channels", {}).get("plugin", {}))
-    if alias in channels:
-        del channels[alias]
-    drop_empty(document, "channels", "plugin")
+def _drop_binding(draft: Draft, alias: str) -> None:
+    with suppress(MapKeyNotFound):
+        draft.delete_key(BINDINGS, alias)

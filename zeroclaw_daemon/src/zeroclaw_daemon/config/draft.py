@@ -25,6 +25,7 @@ from zeroclaw_daemon.config.properties import (
     UnknownProperty,
     coerce,
     find_value,
+    node_at,
     segments_of,
 )
 from zeroclaw_daemon.config.remarks import below_the_keys, kept_after_removal
@@ -215,16 +216,20 @@ class Draft:
             raise MapKeyNotFound(map_path, key, known)
 
     def _add_row(self, segments: Sequence[str]) -> None:
-        """Add an empty row; where there is no row yet, they are written as headers."""
+        """Add an empty row; where there is no row yet, they are written as headers. Beside dotted keys as :meth:`_add_table`."""
+        text = self._document.as_string() if self._is_dotted else ""
         rows = self._node(segments[:-1])
-        row = tomlkit.inline_table() if isinstance(rows, Array) else tomlkit.table()
-        row["name"] = segments[-1]
         if rows is None:
             around = self._table(segments[:-1])
             around[segments[-2]] = tomlkit.array() if isinstance(around, InlineTable) else tomlkit.aot()
             rows = around[segments[-2]]
+        row = tomlkit.inline_table() if isinstance(rows, Array) else tomlkit.table()
+        row["name"] = segments[-1]
         with below_the_keys(rows):
             cast("MutableSequence[object]", rows).append(row)
+        if self._is_dotted and not faithful(self._document):
+            self._document = tomlkit.parse(text)
+            self._append_header(segments[:-1], row=segments[-1])
 
     def _exists(self, segments: Sequence[str]) -> bool:
         return self._node(segments) is not None
@@ -265,7 +270,7 @@ class Draft:
                 position += 1
                 table = self._row(cast("Sequence[object]", inner), segments, position)
             elif inner is None:
-                if key == "entries" or key == "tls_profiles":
+                if isinstance(node_at(".".join(segments[: position + 1])), RowsOf):
                     raise _no_row(segments, position + 1)
                 self._add_table(table, segments[: position + 1], implicit=position < len(segments) - 2)
                 return self._table(segments)
@@ -304,12 +309,18 @@ class Draft:
             self._document = tomlkit.parse(text)
             self._append_header(segments)
 
-    def _append_header(self, segments: Sequence[str]) -> None:
-        """Begin a table at the end of the file: a header cannot stand between dotted keys, which it would swallow."""
+    def _append_header(self, segments: Sequence[str], *, row: str | None = None) -> None:
+        """Begin a table at the end of the file: a header cannot stand between dotted keys, which it would swallow.
+
+        :param row: the name of a row, where rows stand at the path.
+        """
         text = self._document.as_string()
         blank = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
         header = ".".join(map(written_key, segments))
-        self._document = tomlkit.parse(f"{text}{blank}[{header}]\n")
+        begun = (
+            f"[{header}]\n" if row is None else f"[[{header}]]\nname = {tomlkit.string(row).as_string()}\n"
+        )
+        self._document = tomlkit.parse(f"{text}{blank}{begun}")
 
 
 def _list_type(dotted: str, segments: Sequence[str]) -> Value:

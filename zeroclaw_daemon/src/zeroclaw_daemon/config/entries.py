@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
-
-import tomlkit
-from tomlkit import TOMLDocument
-from tomlkit.container import Container
-from tomlkit.items import Array, InlineTable
-from tomlkit.items import Table as TomlTable
 
 from zeroclaw_daemon.config.draft import Draft
+from zeroclaw_daemon.config.map_keys import INSTANCES, MapKeyExists, MapKeyNotFound
 from zeroclaw_daemon.config.problems import ConfigFileInvalid
 from zeroclaw_daemon.config.store import ConfigStore, Written
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.installation.rows import RowSeed
-
-Table = MutableMapping[str, Any]
 
 
 class LegacyRow(ZeroclawError):
@@ -87,69 +79,22 @@ class FileRow:
             self._store.commit(self._drop)
 
     def _add(self, draft: Draft) -> None:
-        add_row(draft.document, self._seed)
+        add_row(draft, self._seed)
 
     def _drop(self, draft: Draft) -> None:
-        drop_row(draft.document, self._seed.key)
+        drop_row(draft, self._seed)
 
 
-def add_row(document: TOMLDocument, seed: RowSeed) -> None:
-    """Write a row, however the file writes its rows; one that is there already stays as it is."""
-    plugins, inline = table_in(document, "plugins")
-    if "entries" not in plugins:
-        plugins["entries"] = tomlkit.array() if inline else tomlkit.aot()
-    inline = isinstance(plugins["entries"], Array)
-    rows = cast("list[Table]", plugins["entries"])
-    if all(row.get("name") != seed.key for row in rows):
-        row = new_table(inline=inline)
-        row["name"] = seed.key
-        row["egress_hosts"] = list(seed.egress_hosts)
-        rows.append(row)
+def add_row(draft: Draft, seed: RowSeed) -> None:
+    """Write a row; one that is there already stays as it is."""
+    try:
+        draft.create_key(INSTANCES, seed.key)
+    except MapKeyExists:
+        return
+    draft.set(f"{INSTANCES}.{seed.key}.egress_hosts", list(seed.egress_hosts))
 
 
-def drop_row(document: TOMLDocument, key: str) -> None:
-    """Take the row of this name out, if there is one."""
-    plugins = cast("Table", cast("Table", document).get("plugins", {}))
-    rows = cast("list[Table]", plugins.get("entries", []))
-    for index, row in enumerate(rows):
-        if row.get("name") == key:
-            del rows[index]
-            break
-    if not rows:
-        plugins.pop("entries", None)
-    drop_empty(document, "plugins")
-
-
-def drop_empty(document: TOMLDocument, *path: str) -> None:
-    """Take the table at a path out, and those above it, as long as nothing is in it and no header of its own shows it."""
-    for depth in range(len(path), 0, -1):
-        above = cast("Table", document)
-        for key in path[: depth - 1]:
-            above = cast("Table", above.get(key, {}))
-        table = above.get(path[depth - 1])
-        if not isinstance(table, TomlTable) or len(table) or not table.is_super_table():
-            return
-        del above[path[depth - 1]]
-
-
-def table_in(document: TOMLDocument, *path: str) -> tuple[Table, bool]:
-    """The table at a path, made where it is missing, and whether what is put into it is to be written on its line."""
-    table, inline = cast("Table", document), False
-    for key in path:
-        if key not in table:
-            table[key] = new_table(inline=inline, above=True)
-        inline = inline or isinstance(table[key], InlineTable) or _is_dotted(table, key)
-        table = cast("Table", table[key])
-    return table, inline
-
-
-def new_table(*, inline: bool, above: bool = False) -> Table:
-    """An empty table; ``above`` that holds tables alone, which need no header of its own."""
-    return cast("Table", tomlkit.inline_table() if inline else tomlkit.table(is_super_table=above))
-
-
-def _is_dotted(table: Table, key: str) -> bool:
-    """Whether the table of this name is there by dotted keys alone, so that no header may follow."""
-    container = table.value if isinstance(table, TomlTable) else table
-    body = container.body if isinstance(container, Container) else []
-    return any(found is not None and found.key == key and found.is_dotted() for found, _ in body)
+def drop_row(draft: Draft, seed: RowSeed) -> None:
+    """Take the row out, if it is there."""
+    with suppress(MapKeyNotFound):
+        draft.delete_key(INSTANCES, seed.key)
