@@ -104,15 +104,21 @@ class StateFile:
     def exists(self) -> bool:
         """Whether anything is in the file's place.
 
-        :raises StateUnavailable: nobody can tell.
+        :raises StateUnavailable: nobody can tell, or the file is gone and left something beside its place: the database
+            would take that for the latest part of whatever is put there (PLG-159).
         """
         try:
-            os.lstat(self.path)
-        except FileNotFoundError:
-            return False
+            if _is_there(self.path):
+                return True
+            left = next(filter(_is_there, self._beside), None)
+            if left is None:
+                return False
+            if _is_there(self.path):  # it was made between the two looks
+                return True
         except OSError as error:
             raise self._of_system(error) from error
-        return True
+        by_hand = Remedy(RemedyAction.CLEAR_BY_HAND, {"path": str(left)})
+        raise self.unavailable("damaged", "is gone, and what belongs to it is not", left, by_hand)
 
     def close(self) -> None:
         """Close every connection that nobody uses."""
@@ -330,6 +336,14 @@ class StateFile:
 def _close_all(connections: list[Connection]) -> None:
     while connections:
         connections.pop().raw.close()
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

@@ -66,13 +66,20 @@ def make_empty(path: Path) -> None:
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection to a file that exists, for one thread at a time; it waits for nobody."""
-    return sqlite3.connect(
+    raw = sqlite3.connect(
         f"file:{quote(str(path))}?mode=rw",
         uri=True,
         timeout=0,
         isolation_level=None,
         check_same_thread=False,
     )
+    # Bytes that are no text are a damaged row like any other; the library's own error would quote them.
+    raw.text_factory = _text
+    return raw
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
 
 
 def is_ours(raw: sqlite3.Connection) -> bool:

@@ -1,0 +1,93 @@
+"""Damage that only shows in what is left behind: files without their database, bytes that are no text (PLG-159)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from state_parts import DEMO, OTHER, Home
+
+from zeroclaw_host.errors import RemedyAction
+from zeroclaw_host.services.sealing import KeyFile
+from zeroclaw_host.services.state import StateEntry, StateFault
+from zeroclaw_host.services.state_database import StateUnavailable
+from zeroclaw_host.services.state_rows import owner_of
+
+pytestmark = pytest.mark.req("PLG-159")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    found = Home(tmp_path)
+    store = found.store()
+    store.put(DEMO, "a", b"older", None)
+    store.put(OTHER, "a", b"other's", None)
+    store.put(DEMO, "a", b"newer", 1)
+    store.close()
+    return found
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+def test_what_belongs_to_a_database_that_is_gone_is_no_part_of_the_next(home: Home, suffix: str) -> None:
+    """A daemon was killed, and somebody took away the database alone: its log would be read into a new one."""
+    with home.inside() as raw:
+        raw.execute("PRAGMA user_version = 1")  # something for the log
+        left = {name: content for name, content in home.files().items() if name.endswith(suffix)}
+    home.database.unlink()
+    beside = home.database.with_name(home.database.name + suffix)
+    beside.write_bytes(left.get(beside.name, b"something"))
+    beside.chmod(0o600)
+    before = home.files()
+
+    store = home.store()
+    for work in (
+        lambda: store.get(DEMO, "a"),
+        lambda: store.put(DEMO, "a", b"new", None),
+        lambda: store.put(DEMO, "a", b"new", 2),
+        lambda: store.delete(DEMO, "a", 2),
+    ):
+        with pytest.raises(StateFault) as fault:
+            work()
+        assert fault.value.word == "unavailable"
+    for ask in (store.usage, lambda: store.clear(DEMO), store.rekey):
+        with pytest.raises(StateUnavailable) as refused:
+            ask()
+        assert refused.value.remedy is not None
+        assert refused.value.remedy.action is RemedyAction.CLEAR_BY_HAND
+        assert refused.value.remedy.arguments == {"path": str(beside)}
+    assert home.reasons == ["damaged"]
+    assert home.files() == before, "nothing was made"
+    beside.unlink()
+    assert store.put(DEMO, "a", b"new", None) == 1
+    assert store.get(DEMO, "a") == StateEntry(b"new", 1)
+    assert store.get(OTHER, "a") is None
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b"\xed\xa0\x80", b"\0", "é".encode()])
+@pytest.mark.parametrize("at", [5, 20, -1])
+def test_a_text_that_is_none_is_a_damaged_row_and_is_not_quoted(home: Home, damage: bytes, at: int) -> None:
+    install = KeyFile(home.key).read()
+    with home.inside() as raw:
+        (sealed,) = raw.execute(
+            "SELECT ciphertext FROM plugin_state WHERE owner = ?", (owner_of(install, DEMO),)
+        ).fetchone()
+        text = sealed.encode()
+        at %= len(text)
+        raw.execute(
+            "UPDATE plugin_state SET ciphertext = CAST(? AS TEXT) WHERE owner = ?",
+            (text[:at] + damage + text[at + 1 :], owner_of(install, DEMO)),
+        )
+    store = home.store()
+
+    with pytest.raises(StateFault) as fault:
+        store.get(DEMO, "a")
+    assert fault.value.word == "unavailable"
+    assert store.usage().unreadable == 1
+    (report,) = home.reports
+    told = report.message + repr(report.details) + repr(report.causes())
+    assert report.details["reason"] == "key_replaced"
+    assert "enc2:" not in told
+    assert sealed[40:60] not in told
+    assert store.get(OTHER, "a") == StateEntry(b"other's", 1)
+    assert store.clear(DEMO) == 1
+    assert store.put(DEMO, "a", b"again", None) == 3
