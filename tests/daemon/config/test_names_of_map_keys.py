@@ -262,3 +262,20 @@ def accepted(rule: Callable[[str], str], text: str) -> bool:
         return rule(text) == text
     except ValueError:
         return False
+
+
+def test_setting_a_rows_name_is_renaming_it() -> None:
+    """The same rules hold: an instance's row does not become another's by its name, and every other row may."""
+    assert changed(lambda draft: draft.set(f"plugins.entries.{ROW}.name", ROW)) == FULL
+    for name in (NEW_ROW, "weather"):
+        with pytest.raises(PropertyValueInvalid, match="instance"):
+            changed(lambda draft, name=name: draft.set(f"plugins.entries.{ROW}.name", name))
+    profiles = f"plugins.entries.{OTHER_ROW}.tls_profiles"
+    with pytest.raises(PropertyValueInvalid, match="without dots"):
+        changed(lambda draft: draft.set(f"{profiles}.t.name", "a.b"))
+    renamed = changed(lambda draft: draft.set(f"{profiles}.t.name", "u"))
+    assert keys(snapshot_of(renamed).config, profiles) == ("u",)
+    legacy = changed(
+        lambda draft: draft.set("plugins.entries.weather.name", NEW_ROW), FULL.replace(ROW, "weather")
+    )
+    assert keys(snapshot_of(legacy).config, "plugins.entries") == (NEW_ROW, OTHER_ROW)
