@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from channel_guests import asking, reporting
+from channel_guests import asking, refusal, reporting
 from forge import Forge
 from plugin_parts import manifest_text
 
@@ -21,6 +21,7 @@ from zeroclaw_host.package.admission import admit
 from zeroclaw_host.package.manifest import Capability, Permission
 from zeroclaw_host.package.reader import DirectoryReader
 from zeroclaw_host.package.signature import SignaturePolicy
+from zeroclaw_host.sandbox.frame import MAX_HOST_CALLS
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import MemoryConfigResolver, ResolvedConfig
@@ -174,6 +175,53 @@ def test_a_resolution_that_fails_makes_both_unavailable_and_is_tried_once_a_fram
     assert len(embedding.resolver.asked) == before + 1
     embedding.values[OPS.key] = {"token": "hush"}
     assert answer(channel)[-2:] == "kk"
+
+
+def starting(asks: int) -> bytes:
+    """``send`` reads the configuration that often, then it and a secret once more, and answers with what these gave
+    while the instance was made and now: ``k`` for a value, else the number of the error's case."""
+    return Forge("channel-plugin").component(
+        imports=("config.get", "secrets.get"),
+        pages=128,
+        extra="""
+          (data (i32.const 64) "token") (data (i32.const 600) "----")
+          (func $letter (param $at i32) (result i32)
+            (if (result i32) (i32.load8_u (local.get $at))
+              (then (i32.add (i32.const 48) (i32.load8_u (i32.add (local.get $at) (i32.const 4)))))
+              (else (i32.const 107))))
+          (func $ask (param $at i32)
+            (call $config.get (i32.const 256))
+            (i32.store8 (local.get $at) (call $letter (i32.const 256)))
+            (call $secrets.get (i32.const 64) (i32.const 5) (i32.const 320))
+            (i32.store8 (i32.add (local.get $at) (i32.const 1)) (call $letter (i32.const 320))))
+          (func (export "_initialize") (call $ask (i32.const 600)))""",
+        bodies={
+            "channel.configure": "(i32.store8 (i32.const 16) (i32.const 0)) (i32.const 16)",
+            "channel.send": f"""
+              (local $n i32) (local.set $n (i32.const {asks}))
+              (block $done (loop $again
+                (br_if $done (i32.eqz (local.get $n)))
+                (call $config.get (i32.const 256))
+                (local.set $n (i32.sub (local.get $n) (i32.const 1)))
+                (br $again)))
+              (call $ask (i32.const 602)) {refusal("(i32.const 600)", "(i32.const 4)")}""",
+        },
+    )
+
+
+@pytest.mark.req("PLG-147")
+@pytest.mark.parametrize(
+    ("asks", "expected"),
+    [(0, "kk"), (MAX_HOST_CALLS - 2, "kk"), (MAX_HOST_CALLS - 1, "k2"), (MAX_HOST_CALLS, "12")],
+)
+def test_both_are_unavailable_while_an_instance_is_made_and_once_the_budget_is_spent(
+    embedding: Embedding, asks: int, expected: str
+) -> None:
+    embedding.put(starting(asks), Capability.CHANNEL, "config_read")
+    embedding.values[OPS.key] = {"greeting": "hi", "token": "hush"}
+    channel = embedding.channel()
+    # Each call has a budget of its own.
+    assert [answer(channel), answer(channel)] == ["12" + expected] * 2
 
 
 @pytest.mark.req("PLG-146")

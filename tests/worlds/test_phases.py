@@ -113,7 +113,7 @@ def times(many: int, body: str) -> str:
         (br_if $again (local.get $n)))"""
 
 
-@pytest.mark.req("PLG-024")
+@pytest.mark.req("PLG-024", "PLG-147")
 @pytest.mark.parametrize(("name", "answer"), [("secret", "0"), ("state", "0")])
 def test_the_thousandth_call_is_answered_and_the_next_is_not(name, answer, load):
     tool, _, stored = load(

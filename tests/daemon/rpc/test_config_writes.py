@@ -132,6 +132,12 @@ async def test_a_batch_has_one_to_256_entries(serving: Serving, count: int) -> N
         ({"sets": [{"prop": PORTS, "value": 1, "delete": True}]}, 0),
         ({"sets": [{"prop": PORTS, "value": 1, "op": "delete"}]}, 0),
         ({"sets": [{"prop": PORTS, "value": 1}, {"prop": "users.example", "value": 1, "rename_to": "x"}]}, 1),
+        ({"sets": [{"prop": PORTS, "value": 1}, {"path": "users", "key": "example"}]}, 1),
+        ({"sets": [{"prop": PORTS, "value": 1}, {"path": "agents", "from": "ada", "to": "eve"}]}, 1),
+        (
+            {"sets": [{"method": "config/map-key-delete", "params": {"path": "users", "key": "example"}}]},
+            0,
+        ),
     ],
 )
 async def test_a_batch_that_is_not_well_formed_is_refused(
