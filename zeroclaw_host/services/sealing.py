@@ -15,7 +15,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -76,12 +76,16 @@ class KeyFile:
     """The file that holds an installation's key. Callable from any thread; several processes may use one file.
 
     :param path: the file; it need not exist. The next key of a rotation lies beside it, its name ending in ``.next``.
+    :param in_use: whether there is something that the key had sealed. Then a key that is missing is lost, and none is made.
     """
 
-    def __init__(self, path: Path, *, steps: KeySteps | None = None) -> None:
+    def __init__(
+        self, path: Path, *, steps: KeySteps | None = None, in_use: Callable[[], bool] = lambda: False
+    ) -> None:
         self.path: Final = path
         self.next_path: Final = path.with_name(path.name + ".next")
         self._steps = steps or KeySteps()
+        self._in_use = in_use
         self._kept: dict[Path, tuple[Stamp, InstallKey]] = {}
         self._pair: tuple[InstallKey, InstallKey, InstallKey] | None = None
 
@@ -111,9 +115,11 @@ class KeyFile:
     def read_or_create(self) -> InstallKey:
         """The key in force, made at random if there is no file. Of several who make one at once, all get the same.
 
-        :raises KeyUnavailable: as :meth:`read`, or it cannot be written; then there is none.
+        :raises KeyUnavailable: as :meth:`read`, or it cannot be written; then there is none. Or there is none, and it had been
+            in use.
         """
-        if not os.path.lexists(self.path) and not os.path.lexists(self.next_path):
+        # Who finds something in use that another sealed just now finds his key at the next look.
+        if not self.exists and not self.rotating and not self._in_use():
             self._make(self.path)
         key = self.read()
         self._sweep(self.path)

@@ -26,6 +26,7 @@ from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.authority.tokens import PairedTokens
 from zeroclaw_daemon.cli.remedies import Place, advise
 from zeroclaw_daemon.config.file import Snapshot
+from zeroclaw_daemon.config.installation_key import installation_key
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.resolver import EntryResolver
 from zeroclaw_daemon.config.saving import DIRECTORY_MODE, make_private, storage_error
@@ -47,7 +48,6 @@ from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.terminal import Terminal, TerminalHandler
 from zeroclaw_host.errors import StorageError, ZeroclawError
 from zeroclaw_host.services.bundle import InstanceServices
-from zeroclaw_host.services.sealing import KeyFile
 from zeroclaw_host.services.state_store import DurableState
 
 SWITCH_SECONDS: Final = 0.0005
@@ -93,7 +93,7 @@ class Daemon:
             _report_snapshot(self._config.current())
             self._paired = PairedTokens(Path(self._paths.tokens_file), on_error=_report_tokens)
             self._paired.valid()  # What is wrong with them is said at the start.
-            key_file = KeyFile(Path(self._paths.key_file))
+            key_file = installation_key(self._paths)
             if key_file.rotating:
                 _report_rotation()
             self._store = ConfigStore(

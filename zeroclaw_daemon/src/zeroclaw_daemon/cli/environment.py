@@ -70,9 +70,9 @@ class Environment:
     @cached_property
     def key_file(self) -> KeyFile:
         """The installation's key; it need not exist."""
-        from zeroclaw_host.services.sealing import KeyFile
+        from zeroclaw_daemon.config.installation_key import installation_key
 
-        return KeyFile(Path(self.paths.key_file))
+        return installation_key(self.paths)
 
     @property
     def place(self) -> Place:
