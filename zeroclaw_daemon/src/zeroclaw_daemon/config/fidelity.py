@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import tomlkit
 from tomlkit import TOMLDocument
 from tomlkit.container import Container
 from tomlkit.exceptions import TOMLKitError
@@ -38,6 +39,14 @@ def _held(node: object) -> object:
             return [_held(inner) for inner in cast("Sequence[object]", node)]
         case _:
             return plain(node)
+
+
+def read_back(text: str) -> object:
+    """The item that the text of a value is; None where it is none."""
+    try:
+        return cast("Mapping[str, object]", tomlkit.parse(f"value = {text}\n"))["value"]
+    except TOMLKitError:
+        return None
 
 
 def plain(value: object) -> object:

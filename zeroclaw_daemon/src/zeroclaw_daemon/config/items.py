@@ -6,9 +6,9 @@ from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any, Final, cast
 
 import tomlkit
-from tomlkit.items import AoT, InlineTable, Item, Table
+from tomlkit.items import AoT, Array, InlineTable, Item, Table
 
-from zeroclaw_daemon.config.fidelity import plain, same_value
+from zeroclaw_daemon.config.fidelity import plain, read_back, same_value
 from zeroclaw_daemon.config.remarks import above_the_tables
 
 Writable = MutableMapping[str, Any]
@@ -40,6 +40,8 @@ def write(table: Writable, key: str, value: object) -> None:
                 row = tomlkit.table()
                 _merge(row, wanted)
                 cast("MutableSequence[object]", present).append(row)
+        case Array(), list() if (kept := _remarked_list(present, cast("list[object]", value))) is not None:
+            table[key] = kept
         case None, _:
             with above_the_tables(table):
                 table[key] = _item(value, wraps=isinstance(table, Table))
@@ -60,6 +62,31 @@ def _merge(table: object, wanted: Mapping[str, object]) -> None:
         del present[key]
     for key, value in wanted.items():
         write(present, key, value)
+
+
+def _remarked_list(present: Array, wanted: Sequence[object]) -> Array | None:
+    """The list with elements taken out or added at its end, so that the comments of the others stay; None for other changes.
+
+    tomlkit puts no comma between a last element and a comment below it; then that element is written anew below the comment.
+    """
+    text = present.as_string()
+    if "#" not in text:
+        return None
+    for anew in (0, 1):
+        changed = read_back(text)
+        if not isinstance(changed, Array):
+            return None
+        elements = cast("MutableSequence[object]", changed)
+        for index in reversed(range(len(elements))):
+            if plain(elements[index]) not in wanted:
+                del elements[index]
+        if anew and len(elements):
+            del elements[len(elements) - 1]
+        for element in wanted[len(elements) :]:
+            elements.append(element)
+        if same_value(plain(read_back(changed.as_string())), wanted):
+            return changed
+    return None
 
 
 def _item(value: object, *, wraps: bool) -> object:

@@ -115,8 +115,8 @@ def stamped(document: TOMLDocument) -> TOMLDocument:
         document[VERSION] = SCHEMA_VERSION
         return document
     text = document.as_string()
-    end = "\r\n" if "\r\n" in text else "\n"
-    return tomlkit.parse(f"{VERSION} = {SCHEMA_VERSION}{end}{end if text.strip() else ''}{text}")
+    blank = "\n" if text.strip() else ""
+    return tomlkit.parse(f"{VERSION} = {SCHEMA_VERSION}\n{blank}{text}")
 
 
 def rename_rows(document: TOMLDocument, key_of: KeyOf) -> tuple[list[tuple[str, str]], list[LeftRow]]:

@@ -30,7 +30,12 @@ def below_the_keys(around: object) -> Generator[None]:
 
 @contextmanager
 def _unindented(table: object) -> Generator[None]:
-    """tomlkit gives what is added to a table the table's own indent, and takes the comments before its header for one."""
+    """tomlkit gives what is added to a table the table's own indent, and takes the comments before its header for one.
+
+    A table that had no header, and gets one by what is added, would repeat the comment behind the first header inside it.
+    """
+    if isinstance(table, Table) and table.is_super_table():
+        table.trivia.comment_ws = table.trivia.comment = ""
     if not isinstance(table, Table) or "#" not in table.trivia.indent:
         yield
         return
@@ -79,6 +84,12 @@ def kept_after_removal(before: str, after: str) -> str:
     if gone <= 0 or before[:start] + before[start + gone :] != after:
         return after
     lines = before[start : start + gone].splitlines(keepends=True)
+    while start and lines and not lines[0].lstrip().startswith("["):
+        # Where the table that follows begins with the same lines, the one that went began as many lines before.
+        above = before[before.rfind("\n", 0, start - 1) + 1 : start]
+        if above != lines[-1]:
+            break
+        start, lines = start - len(above), [above, *lines[:-1]]
     first = len(lines)
     while first > 0 and (not lines[first - 1].strip() or lines[first - 1].lstrip().startswith("#")):
         first -= 1

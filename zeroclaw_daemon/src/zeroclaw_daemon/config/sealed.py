@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-import tomlkit
 from tomlkit import TOMLDocument
 
 from zeroclaw_daemon.config.file import decode, read_bytes, toml_values
@@ -102,8 +101,7 @@ def count_secrets(path: Path) -> SecretCounts:
     :raises ConfigSyntaxInvalid: it is no TOML. StorageError: it cannot be read.
     """
     text = decode(read_bytes(path) or b"", path)
-    toml_values(text, path)
-    found = list(secrets_in(tomlkit.parse(text)))
+    found = list(_walk(ROOT, toml_values(text, path)))
     legacy = sum(secret.legacy for secret in found)
     sealed = sum(is_sealed(secret.text) for secret in found) - legacy
     return SecretCounts(

@@ -14,11 +14,13 @@ from typing import Final, Protocol
 
 import tomlkit
 from tomlkit import TOMLDocument
-from tomlkit.exceptions import TOMLKitError
+from tomlkit.exceptions import ParseError, TOMLKitError
 
 from zeroclaw_daemon.config.draft import Draft, ValueCheck, unchecked
 from zeroclaw_daemon.config.fidelity import faithful
 from zeroclaw_daemon.config.file import Snapshot, decode, parse, read_bytes, toml_values
+from zeroclaw_daemon.config.line_ends import as_before, with_line_feeds
+from zeroclaw_daemon.config.location import Place
 from zeroclaw_daemon.config.migration import (
     VERSION,
     ConfigTooNew,
@@ -33,7 +35,6 @@ from zeroclaw_daemon.config.overrides import overrides_in
 from zeroclaw_daemon.config.problems import (
     ConfigCandidateInvalid,
     ConfigFileInvalid,
-    ConfigSyntaxInvalid,
     Problem,
 )
 from zeroclaw_daemon.config.saving import (
@@ -169,8 +170,11 @@ class ConfigStore:
                 authorise(draft.snapshot)
             if not found.values:
                 draft.document[VERSION] = SCHEMA_VERSION
-            before = draft.document.as_string() if not found.values else found.text
-            change(draft)
+            before = draft.document.as_string()
+            try:
+                change(draft)
+            except TOMLKitError as error:
+                raise self._unmakeable() from error
             seal_secrets(draft.document, self._key_file, env=self._source.env)
             if draft.document.as_string() == before:
                 return Written(self._parsed(found.raw), found.raw, found.raw)
@@ -234,10 +238,11 @@ class ConfigStore:
             if not found.values:
                 return Migration(SCHEMA_VERSION, changed=False)
             document = found.document()
+            before = document.as_string()
             renamed, left = rename_rows(document, key_of)
             sealing = seal_secrets(document, self._key_file, env=self._source.env)
             document = stamped(document)
-            changed = document.as_string() != found.text
+            changed = document.as_string() != before
             if changed:
                 self._save(document, found)
             return Migration(
@@ -266,20 +271,19 @@ class ConfigStore:
     def _save(self, document: TOMLDocument, found: _Found, prepare: Prepare | None = None) -> Written:
         text = document.as_string()
         if not faithful(document, text):
-            raise ConfigCandidateInvalid(
-                [
-                    Problem(
-                        str(self.path), "", "the file is written in a form that this change cannot be made in"
-                    )
-                ]
-            )
-        data = text.encode()
+            raise self._unmakeable()
+        data = as_before(text, found.text).encode()
         snapshot = self._accepted(data, found.raw or b"")
         install = prepare(snapshot) if prepare is not None else None
         self._source.adopt(snapshot, replace_file(self.path, data, self._steps))
         if install is not None:
             install()
         return Written(snapshot, found.raw, data)
+
+    def _unmakeable(self) -> ConfigCandidateInvalid:
+        return ConfigCandidateInvalid(
+            [Problem(str(self.path), "", "the file is written in a form that this change cannot be made in")]
+        )
 
     def _parsed(self, raw: bytes | None) -> Snapshot:
         return parse(raw or b"", self.path, env=self._source.env, exists=raw is not None)
@@ -312,8 +316,16 @@ class _Found:
     values: dict[str, object] = field(repr=False)
 
     def document(self) -> TOMLDocument:
-        """The text, parsed so that it can be edited."""
+        """The text, parsed so that it can be edited.
+
+        :raises ConfigFileInvalid: it is TOML, but of a form that tomlkit cannot take.
+        """
         try:
-            return tomlkit.parse(self.text)
+            return tomlkit.parse(with_line_feeds(self.text))
         except TOMLKitError as error:
-            raise ConfigSyntaxInvalid([Problem(str(self.path), "", str(error))]) from error
+            place = Place(error.line, error.col + 1) if isinstance(error, ParseError) else None
+            words = (
+                "commands cannot change a file of this form, in which tables that belong together stand apart, or values "
+                "nest too deep; put in order what is around this line, or edit the file by hand"
+            )
+            raise ConfigFileInvalid([Problem(str(self.path), "", words, place)]) from error
