@@ -18,11 +18,11 @@ from zeroclaw_daemon.config.bindings import (
     NotAChannel,
     bind,
     decide,
-    owned_instances,
     with_binding,
 )
 from zeroclaw_daemon.config.entries import LegacyRow
 from zeroclaw_daemon.config.file import load
+from zeroclaw_daemon.config.instances import owned_instances
 from zeroclaw_daemon.config.migration import ConfigOutdated
 from zeroclaw_daemon.config.problems import ConfigFileInvalid, ConfigSyntaxInvalid
 from zeroclaw_daemon.config.schema import Config

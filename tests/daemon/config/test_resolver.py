@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zeroclaw_daemon.config.file import Snapshot, load
-from zeroclaw_daemon.config.resolver import ConfigUnreadable, EntryResolver, instances, unfit_instances
+from zeroclaw_daemon.config.instances import instances
+from zeroclaw_daemon.config.resolver import ConfigUnreadable, EntryResolver, unfit_instances
 from zeroclaw_daemon.config.source import FileSource
 from zeroclaw_daemon.config.store import ConfigStore
 from zeroclaw_host.errors import ConfigInvalid, RemedyAction
@@ -290,7 +291,7 @@ def test_the_instances_of_a_package_are_its_tool_its_bindings_and_its_rows(here:
         )
     )
     snapshot = load(here.file)
-    assert set(instances(here.manifest, snapshot)) == {TOOL, OPS, stray}
+    assert set(instances(here.manifest, snapshot.config)) == {TOOL, OPS, stray}
     [(identity, error)] = unfit_instances(here.manifest, snapshot, here.key_file)
     assert identity == TOOL
     assert "count" in error.message

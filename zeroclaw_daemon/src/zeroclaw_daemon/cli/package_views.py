@@ -195,6 +195,6 @@ def _capabilities(installed: InstalledPackage) -> str:
 
 def _keys(installed: InstalledPackage, config: Config) -> tuple[str, ...]:
     """The keys of the rows this package owns: its tool's, and one for each alias its channel is bound to (PLG-136)."""
-    from zeroclaw_daemon.config.bindings import owned_instances
+    from zeroclaw_daemon.config.instances import owned_instances
 
     return tuple(identity.key for identity in owned_instances(installed.manifest, config))

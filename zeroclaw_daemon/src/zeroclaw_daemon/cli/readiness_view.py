@@ -28,7 +28,7 @@ def readiness_of(
     """The reports on every bound channel of a package and, if it is wanted, on its tool."""
     from zeroclaw_daemon.activation.plan import ActivationPlan
     from zeroclaw_daemon.activation.readiness import Examiner
-    from zeroclaw_daemon.config.bindings import bound_channels
+    from zeroclaw_daemon.config.instances import bound_channels
     from zeroclaw_daemon.config.resolver import EntryResolver
     from zeroclaw_host.instance import InstanceIdentity
     from zeroclaw_host.package.manifest import Capability

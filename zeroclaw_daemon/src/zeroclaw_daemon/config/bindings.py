@@ -18,7 +18,6 @@ from zeroclaw_daemon.config.entries import ConfigRowStore, add_row, drop_row
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.map_keys import BINDINGS, MapKeyNotFound
 from zeroclaw_daemon.config.problems import ConfigFileInvalid, ConfigSyntaxInvalid
-from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.store import ConfigStore, Written
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.installation.rows import GOVERNED_TRANSPORTS, RowSeed, owns_state, seed_for
@@ -117,28 +116,6 @@ def require_alias(alias: str) -> None:
 def usable_declaration(manifest: Manifest) -> tuple[str, ...]:
     """The destinations a package declares, if it asks for a transport that could reach them (PLG-245)."""
     return () if GOVERNED_TRANSPORTS.isdisjoint(manifest.permissions) else tuple(manifest.egress.hosts)
-
-
-def owned_instances(manifest: Manifest, config: Config) -> tuple[InstanceIdentity, ...]:
-    """The instances whose keys the package owns: its tool, then one for each bound alias, by alias (PLG-136).
-
-    Empty for a version that owns no state.
-    """
-    if not owns_state(manifest):
-        return ()
-    tool = (InstanceIdentity.default_tool(manifest.name),) if Capability.TOOL in manifest.capabilities else ()
-    return (*tool, *bound_channels(manifest, config))
-
-
-def bound_channels(manifest: Manifest, config: Config) -> tuple[InstanceIdentity, ...]:
-    """The channel instances of a package, one for each alias bound to it, by alias."""
-    if Capability.CHANNEL not in manifest.capabilities:
-        return ()
-    return tuple(
-        InstanceIdentity(manifest.name, Capability.CHANNEL, alias)
-        for alias, channel in sorted(config.channels.plugin.items())
-        if channel.package == manifest.name
-    )
 
 
 def decide(snapshot: Snapshot, manifest: Manifest, alias: str, egress: Egress | None) -> Bound:

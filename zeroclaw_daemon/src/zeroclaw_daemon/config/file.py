@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -24,6 +24,7 @@ from zeroclaw_daemon.config.problems import (
 )
 from zeroclaw_daemon.config.saving import storage_error
 from zeroclaw_daemon.config.schema import Config
+from zeroclaw_daemon.config.section import frozen
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """No configuration is this large; a larger file is something else by mistake."""
@@ -150,18 +151,7 @@ def toml_values(text: str, path: Path) -> dict[str, object]:
 
 
 def _validate(values: Mapping[str, object], notices: list[str]) -> Config:
-    return Config.model_validate(_frozen(values), context={"notices": notices})
-
-
-def _frozen(value: object) -> object:
-    """Lists as tuples: the schema is immutable and strict."""
-    match value:
-        case dict():
-            return {key: _frozen(inner) for key, inner in cast("dict[str, object]", value).items()}
-        case list():
-            return tuple(_frozen(inner) for inner in cast("list[object]", value))
-        case _:
-            return value
+    return Config.model_validate(frozen(values), context={"notices": notices})
 
 
 def revision_of(raw: bytes, env: Mapping[str, str]) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from zeroclaw_daemon.config.file import Snapshot
+from zeroclaw_daemon.config.instances import instances
 from zeroclaw_daemon.config.plugin_schema import PluginEntry
 from zeroclaw_host.errors import ConfigInvalid, Remedy, RemedyAction, ZeroclawError
-from zeroclaw_host.instance import IdentityInvalid, InstanceIdentity, InstanceScope
+from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.config_schema import ConfigSchema
 from zeroclaw_host.package.manifest import Capability, Manifest, Permission
 from zeroclaw_host.services.config import ResolvedConfig, resolve_config
@@ -19,6 +20,9 @@ from zeroclaw_host.services.sealing import InstallKey, KeyFile, KeyUnavailable, 
 
 _NO_KEY: Final = InstallKey(bytes(32))
 """Reads what is not sealed, and refuses what is no secret either."""
+
+_KEPT_SCHEMAS: Final = 128
+"""Compiled schemas, one for each text of one."""
 
 
 class ConfigUnreadable(ConfigInvalid):
@@ -31,7 +35,6 @@ class ConfigUnreadable(ConfigInvalid):
 class _Known:
     """What was found of an instance before, as long as its row, its schema and the key are the same. Holds no secret."""
 
-    revision: str
     raw: Mapping[str, object] | None
     key: InstallKey | None
     public: Mapping[str, object]
@@ -52,8 +55,8 @@ class EntryResolver:
     def __init__(self, current: Callable[[], Snapshot], key_file: KeyFile) -> None:
         self._current: Final = current
         self._key_file: Final = key_file
-        self._schemas: dict[str, ConfigSchema] = {}
-        self._known: dict[str, _Known] = {}
+        self._known: tuple[str, dict[str, _Known]] = ("", {})
+        """By instance key, for one revision of the file."""
 
     def resolve(self, scope: InstanceScope) -> ResolvedConfig:
         """The typed, validated configuration of this instance; nothing is read for one that may not read it (PLG-151).
@@ -74,33 +77,30 @@ class EntryResolver:
     def _resolve(self, scope: InstanceScope, snapshot: Snapshot) -> ResolvedConfig:
         raw = scope.manifest.config_schema
         if not scope.grants_permission(Permission.CONFIG_READ):
-            return resolve_config(scope, self._schema(raw), dict[str, str])
+            return resolve_config(scope, _schema(raw), dict[str, str])
         entry = snapshot.config.plugins.entry(scope.identity.key) or PluginEntry(name=scope.identity.key)
         row = _Row(entry, self._key_file)
-        known = self._known.get(entry.name)
-        if (
-            known is not None
-            and known.revision == snapshot.revision
-            and known.raw is raw
-            and row.key_is(known.key)
-        ):
+        revision, all_known = self._known
+        if revision != snapshot.revision:
+            all_known = {}
+            self._known = snapshot.revision, all_known
+        known = all_known.get(entry.name)
+        if known is not None and known.raw is raw and row.key_is(known.key):
             secrets = {name: row.text(name) for name in known.secrets}
             return ResolvedConfig(scope, known.public, secrets, known.host_only)
-        found = resolve_config(scope, self._schema(raw), row.texts, host_only=host_only_secrets(entry))
-        self._known[entry.name] = _Known(
-            snapshot.revision, raw, row.key, found.public, frozenset(found.secrets), found.host_only
-        )
+        found = resolve_config(scope, _schema(raw), row.texts, host_only=host_only_secrets(entry))
+        all_known[entry.name] = _Known(raw, row.key, found.public, frozenset(found.secrets), found.host_only)
         return found
 
-    def _schema(self, raw: Mapping[str, object] | None) -> ConfigSchema | None:
-        """The compiled schema; compiled once for each text of it."""
-        if raw is None:
-            return None
-        text = json.dumps(raw, sort_keys=True)
-        found = self._schemas.get(text)
-        if found is None:
-            found = self._schemas[text] = ConfigSchema.compile(raw)
-        return found
+
+def _schema(raw: Mapping[str, object] | None) -> ConfigSchema | None:
+    """The compiled schema."""
+    return None if raw is None else _compiled(json.dumps(raw))
+
+
+@lru_cache(maxsize=_KEPT_SCHEMAS)
+def _compiled(text: str) -> ConfigSchema:
+    return ConfigSchema.compile(json.loads(text))
 
 
 def host_only_secrets(entry: PluginEntry) -> frozenset[str]:
@@ -177,30 +177,6 @@ class _Row:
         )
 
 
-def instances(manifest: Manifest, snapshot: Snapshot) -> tuple[InstanceIdentity, ...]:
-    """The instances of a package that the configuration knows: its tool, its bound channels, and whoever has a row.
-
-    Sorted; a row or binding that names no instance of this package is left out.
-    """
-    found: set[InstanceIdentity] = set()
-    if Capability.TOOL in manifest.capabilities:
-        found.add(InstanceIdentity.default_tool(manifest.name))
-    if Capability.CHANNEL in manifest.capabilities:
-        for alias, channel in snapshot.config.channels.plugin.items():
-            if channel.package == manifest.name:
-                found.add(InstanceIdentity(manifest.name, Capability.CHANNEL, alias))
-    found.update(_with_rows(manifest, snapshot))
-    return tuple(sorted(found))
-
-
-def _with_rows(manifest: Manifest, snapshot: Snapshot) -> Iterator[InstanceIdentity]:
-    for row in snapshot.config.plugins.entries:
-        with suppress(IdentityInvalid):
-            identity = InstanceIdentity.parse(row.name)
-            if identity.package == manifest.name and identity.capability in manifest.capabilities:
-                yield identity
-
-
 def unfit_instances(
     manifest: Manifest, snapshot: Snapshot, key_file: KeyFile
 ) -> list[tuple[InstanceIdentity, ConfigInvalid]]:
@@ -209,7 +185,7 @@ def unfit_instances(
         return []
     resolver = EntryResolver(lambda: snapshot, key_file)
     found: list[tuple[InstanceIdentity, ConfigInvalid]] = []
-    for identity in instances(manifest, snapshot):
+    for identity in instances(manifest, snapshot.config):
         if identity.capability in (Capability.TOOL, Capability.CHANNEL):
             try:
                 resolver.resolve(InstanceScope.admit(identity, manifest))
