@@ -56,16 +56,24 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from config_stores import Killed, command
-command(Path(sys.argv[2]), steps=Killed(sys.argv[3])).commit(lambda draft: draft.set("gateway.port", 2))
+port, connections = map(int, sys.argv[4:6])
+def change(draft):
+    draft.set("gateway.port", port)
+    draft.set("rpc.max_local_connections", connections)
+command(Path(sys.argv[2]), steps=Killed(sys.argv[3])).commit(change)
 """
+
+
+def save_and_be_killed(file: Path, step: str, port: int, connections: int) -> None:
+    arguments = [sys.executable, "-c", _KILLED, SUPPORT, str(file), step, str(port), str(connections)]
+    assert subprocess.run(arguments, timeout=120).returncode == 9
 
 
 @pytest.mark.req("RPC-077")
 @pytest.mark.parametrize("step", STEPS)
 def test_a_process_killed_at_any_step_leaves_the_old_file_or_the_new_one(file: Path, step: str) -> None:
     file.write_text(COMMENTED)
-    killed = subprocess.run([sys.executable, "-c", _KILLED, SUPPORT, str(file), step], timeout=120)
-    assert killed.returncode == 9
+    save_and_be_killed(file, step, 2, 1)
     new = COMMENTED.replace("port = 1 ", "port = 2 ")
     assert file.read_text() == (new if step == "sync directory" else COMMENTED)
     snapshot = command(file).commit(lambda draft: draft.set("rpc.max_local_connections", 7))
@@ -91,11 +99,12 @@ while True:
 
 
 @pytest.mark.req("RPC-074", "RPC-077")
-def test_a_reader_never_sees_a_mixture_while_saves_succeed_and_fail(file: Path) -> None:
+def test_a_reader_never_sees_a_mixture_while_saves_succeed_and_fail_and_are_killed(file: Path) -> None:
     file.write_text(COMMENTED)
     reader = subprocess.Popen([sys.executable, "-c", _READER, str(file)], stdout=subprocess.PIPE, text=True)
     assert reader.stdout is not None
     assert reader.stdout.readline() == "reading\n"
+    killed = {10 * (index + 1): step for index, step in enumerate(STEPS)}
     for number in range(2, 61):
 
         def change(draft: object, number: int = number) -> None:
@@ -105,6 +114,8 @@ def test_a_reader_never_sees_a_mixture_while_saves_succeed_and_fail(file: Path) 
         failing = STEPS[number % len(STEPS)]
         with pytest.raises(StorageError):
             command(file, steps=Broken(failing)).commit(change)
+        if number in killed:
+            save_and_be_killed(file, killed[number], number, number)
         command(file).commit(change)
     output, _ = reader.communicate(timeout=120)
     assert reader.returncode == 0
