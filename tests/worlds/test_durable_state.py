@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from state_parts import OTHER, Home
 
+from zeroclaw_host.contract import contract
 from zeroclaw_host.errors import DeadlineExceeded
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.manifest import Permission
@@ -96,6 +97,16 @@ def test_a_guest_has_its_own_entries_and_those_alone(home: Home, load):
     }
     assert store.get(PROBE, "k") == StateEntry(b"mine", 1)
     assert store.get(OTHER, "k") == StateEntry(b"another's", 1)
+
+
+@pytest.mark.req("PLG-154")
+def test_a_guest_cannot_say_whose_entries_it_means():
+    functions = contract().interface("zeroclaw:plugin/state").functions
+    assert {name: [parameter for parameter, _ in found.params] for name, found in functions.items()} == {
+        "get": ["key"],
+        "put": ["key", "value", "expected-revision"],
+        "delete": ["key", "expected-revision"],
+    }
 
 
 @pytest.mark.req("PLG-156", "PLG-158", "PLG-155")
