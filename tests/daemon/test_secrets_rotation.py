@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import sqlite3
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import key_child
 import pytest
+import rotation_child
 from state_parts import DEMO, OTHER, Home
 
 from zeroclaw_daemon.config.file import load
@@ -106,57 +106,9 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-class Watched(Steps):
-    """The steps of a save, announced."""
-
-    def __init__(self, reached: Callable[[str], None]) -> None:
-        self.reached = reached
-
-    def create(self, path: Path) -> int:
-        self.reached("config create")
-        return super().create(path)
-
-    def write(self, descriptor: int, data: bytes) -> None:
-        self.reached("config write")
-        super().write(descriptor, data)
-
-    def sync(self, descriptor: int) -> None:
-        self.reached("config sync")
-        super().sync(descriptor)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self.reached("config rename")
-        super().rename(source, target)
-        self.reached("config renamed")
-
-
 def announced(house: House, reached: Callable[[str], None]) -> Rotation:
-    """A rotation that says each of its steps: in key files, in the configuration, and each statement that changes state."""
-    connect = sqlite3.connect
-    inside: list[str] = []
-
-    def announce(step: str) -> None:
-        if not inside:  # what is done at a step is no step
-            inside.append(step)
-            try:
-                reached(step)
-            finally:
-                inside.clear()
-
-    def watched(*arguments: object, **more: object) -> sqlite3.Connection:
-        raw: sqlite3.Connection = connect(*arguments, **more)  # type: ignore[call-overload]
-        raw.set_trace_callback(
-            lambda statement: (
-                announce(f"state {statement.split()[0]}")
-                if statement.startswith(("BEGIN", "INSERT", "DELETE", "COMMIT"))
-                else None
-            )
-        )
-        return raw
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite3, "connect", watched)
-        return house.rotate(Watched(announce), key_child.StoppingSteps(announce))
+    """A rotation that says each of its steps."""
+    return rotation_child.announced(house.rotate, reached)
 
 
 def steps_of(house: House) -> list[str]:
