@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from zeroclaw_host import private_files
 from zeroclaw_host.errors import CompileLimit, ComponentInvalid, RemedyAction, StorageError
 from zeroclaw_host.sandbox.compiling import cache as caching
-from zeroclaw_host.sandbox.compiling import private_directory
 from zeroclaw_host.sandbox.compiling.artifacts import ArtifactStore
 from zeroclaw_host.sandbox.compiling.cache import ComponentCache
 from zeroclaw_host.sandbox.compiling.compile import CompileLimits
@@ -233,7 +233,7 @@ def test_a_full_disk_leaves_nothing_half_written(directory, component, monkeypat
 
 def test_a_disk_that_is_full_for_the_compiler_is_told_as_such(directory, component, monkeypatch):
     cache = fresh(directory)
-    monkeypatch.setattr(private_directory, "create", lambda _: os.open("/dev/full", os.O_RDWR))
+    monkeypatch.setattr(private_files, "create", lambda _: os.open("/dev/full", os.O_RDWR))
     with pytest.raises(StorageError, match="the file system is full") as caught:
         cache.load(component)
     assert caught.value.remedy is not None

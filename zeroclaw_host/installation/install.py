@@ -26,6 +26,7 @@ from zeroclaw_host.package.manifest import Manifest
 from zeroclaw_host.package.notices import Notice
 from zeroclaw_host.package.reader import PackageReader
 from zeroclaw_host.package.signature import SignaturePolicy, SignatureVerdict
+from zeroclaw_host.private_files import make_private
 
 PrepareRow = Callable[[Manifest], RowChange | None]
 
@@ -196,7 +197,7 @@ def _occupied(path: Path) -> bool:
 
 def _make_plugins_directory(directory: Path) -> None:
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(directory)
     except FileExistsError as error:
         raise StorageError(
             f"{directory} is not a directory, so no plugin can be installed in it",

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from zeroclaw_host.installation.filesystem import storage_error
+from zeroclaw_host.private_files import FILE_MODE, make_private, write_all
 
 GENESIS: Final = "0" * 64
 """What the first record names as the digest of the line before it."""
 
-_MODE: Final = 0o600
 _TAIL_BYTES: Final = 16 * 1024
 """More than a record takes, mostly."""
 _DETAIL_CHARACTERS: Final = 1000
@@ -167,9 +167,9 @@ class PackageLog:
 
     @contextmanager
     def _locked(self) -> Generator[int, None, None]:
-        _make_private(self.path.parent)
+        make_private(self.path.parent)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        file = os.open(self.path, flags, _MODE)
+        file = os.open(self.path, flags, FILE_MODE)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield file
@@ -201,7 +201,7 @@ class PackageLog:
         start = os.lseek(file, 0, os.SEEK_CUR)
         try:
             self._at("write a record")
-            _write_all(file, line + b"\n")
+            write_all(file, line + b"\n")
             self._at("flush the log")
             os.fsync(file)
             self._write_head(number, _digest(line))
@@ -222,9 +222,9 @@ class PackageLog:
         temporary = self._head.with_name(f"{self._head.name}.new")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         self._at("write the note")
-        file = os.open(temporary, flags, _MODE)
+        file = os.open(temporary, flags, FILE_MODE)
         try:
-            _write_all(file, f"{number} {digest}\n".encode())
+            write_all(file, f"{number} {digest}\n".encode())
             self._at("flush the note")
             os.fsync(file)
         finally:
@@ -276,13 +276,6 @@ def _head_problems(lines: list[bytes], head: tuple[int, str] | str | None) -> li
     return []
 
 
-def _make_private(directory: Path) -> None:
-    """Make a directory, and every one above it that is missing, for its owner alone."""
-    missing = [each for each in (directory, *directory.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
-
-
 def _tail(file: int, size: int) -> tuple[bytes | None, int]:
     """The last whole line, and how many bytes of another one follow it."""
     length = _TAIL_BYTES
@@ -310,9 +303,3 @@ def _number(line: bytes) -> int:
 
 def _digest(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
-
-
-def _write_all(file: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(file, rest) :]

@@ -17,6 +17,7 @@ from typing import Final, cast
 
 from zeroclaw_host.errors import RegistryError
 from zeroclaw_host.package.reader import open_regular_file
+from zeroclaw_host.private_files import make_private
 from zeroclaw_host.registry.index import MAX_INDEX_BYTES, Index, parse_index
 from zeroclaw_host.registry.location import Location
 
@@ -46,7 +47,7 @@ class IndexCache:
         temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
         with suppress(OSError, UnicodeEncodeError):
             try:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private(self.path.parent)
                 temporary.write_text(text, encoding="utf-8")
                 temporary.replace(self.path)
             finally:

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Final
 
 from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
+from zeroclaw_host.private_files import create, make_private, write_all
 from zeroclaw_host.services.install_key import KEY_BYTES, InstallKey, SealBroken, is_sealed
 
 __all__ = ["InstallKey", "KeyFile", "KeySteps", "KeyUnavailable", "SealBroken", "is_sealed"]
 
-_FILE_MODE: Final = 0o600
 _SETTLED_NS: Final = 2_000_000_000
 """A file changed so long ago has a time of change that a further change would alter, on every file system in use."""
 
@@ -43,13 +43,11 @@ class KeySteps:
 
     def create(self, path: Path) -> int:
         """A descriptor of a new file that its owner alone can open."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
+        return create(path)
 
     def write(self, descriptor: int, data: bytes) -> None:
         """Write all of ``data``."""
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        write_all(descriptor, data)
 
     def sync(self, descriptor: int) -> None:
         """Flush a file or a directory to the disk."""
@@ -226,12 +224,11 @@ class KeyFile:
     def _make(self, path: Path) -> None:
         """Put a new key at ``path`` unless something is there. A reader finds no file, or the whole of it."""
         with self._storage_errors(path, "make"):
-            _make_private(path.parent)
+            make_private(path.parent)
             temporary = path.with_name(f"{path.name}-{secrets.token_hex(8)}.partial")
             descriptor = self._steps.create(temporary)
             try:
                 try:
-                    os.fchmod(descriptor, _FILE_MODE)
                     self._steps.write(descriptor, InstallKey(secrets.token_bytes(KEY_BYTES)).digits())
                     self._steps.sync(descriptor)
                 finally:
@@ -296,11 +293,3 @@ def _stamp(found: os.stat_result) -> Stamp:
         found.st_mtime_ns,
         found.st_ctime_ns,
     )
-
-
-def _make_private(directory: Path) -> None:
-    """Make a directory and the parents it lacks, each for its owner alone."""
-    if not directory.is_dir():
-        _make_private(directory.parent)
-        with suppress(FileExistsError):
-            directory.mkdir(mode=0o700)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
+from zeroclaw_host.private_files import make_private, sync_directory
 from zeroclaw_host.services.state import Remaining, StateFault
 from zeroclaw_host.services.state_schema import SETTINGS, connect, is_ours, make_empty
 
@@ -145,7 +146,7 @@ class StateFile:
         """
         temporary = self.path.with_name(f"{self.path.name}-{secrets.token_hex(8)}.partial")
         with self.failures():
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path.parent)
             try:
                 make_empty(temporary)
                 os.link(temporary, self.path)
@@ -155,7 +156,7 @@ class StateFile:
                     raise
             finally:
                 self._sweep(temporary)
-            _sync(self.path.parent)
+            sync_directory(self.path.parent)
             for left in self.path.parent.glob(f"{self.path.name}-*.partial*"):
                 with suppress(OSError):
                     left.unlink()
@@ -348,11 +349,3 @@ def _is_there(path: Path) -> bool:
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

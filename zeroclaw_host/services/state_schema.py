@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-_FILE_MODE: Final = 0o600
+from zeroclaw_host.private_files import create
+
 _VERSION: Final = 1
 
 _SCHEMA: Final = f"""
@@ -50,10 +51,8 @@ PRAGMA cell_size_check = ON;
 
 def make_empty(path: Path) -> None:
     """A new database without rows, whole on the disk, that its owner alone can open."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, _FILE_MODE)
+    descriptor = create(path)
     try:
-        os.fchmod(descriptor, _FILE_MODE)
         raw = connect(path)
         try:
             raw.executescript(SETTINGS + _SCHEMA)

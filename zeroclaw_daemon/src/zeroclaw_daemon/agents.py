@@ -22,11 +22,12 @@ from zeroclaw_daemon.agent.providers.echo import EchoProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
-from zeroclaw_daemon.config.saving import make_private, storage_error
+from zeroclaw_daemon.config.saving import storage_error
 from zeroclaw_daemon.config.schema import BUILT_IN_PROVIDER
 from zeroclaw_daemon.config.schema import Agent as AgentSettings
 from zeroclaw_daemon.records import record
 from zeroclaw_host.errors import Remedy, RemedyAction
+from zeroclaw_host.private_files import make_private
 from zeroclaw_host.worlds.kinds import Tool
 
 BUILT_IN_AGENT: Final = "assistant"

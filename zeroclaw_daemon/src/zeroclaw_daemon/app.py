@@ -29,7 +29,7 @@ from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.installation_key import installation_key
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.resolver import EntryResolver
-from zeroclaw_daemon.config.saving import DIRECTORY_MODE, make_private, storage_error
+from zeroclaw_daemon.config.saving import storage_error
 from zeroclaw_daemon.config.source import ConfigSource
 from zeroclaw_daemon.config.store import ConfigStore
 from zeroclaw_daemon.config.strays import strays
@@ -46,7 +46,8 @@ from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.unix import UnixListener
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.terminal import Terminal, TerminalHandler
-from zeroclaw_host.errors import StorageError, ZeroclawError
+from zeroclaw_host.errors import Remedy, RemedyAction, StorageError, ZeroclawError
+from zeroclaw_host.private_files import DIRECTORY_MODE, make_private
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.state_store import DurableState
 
@@ -260,9 +261,8 @@ def _report_tokens(error: ZeroclawError) -> None:
 def _report_rotation() -> None:
     record(
         logger, logging.WARNING,
-        "a rotation of the key that secrets are sealed with was interrupted; everything can be read, and "
-        "`zeroclaw secrets rotate` finishes it",
-        action="key_rotation_interrupted", category="config",
+        "a rotation of the key that secrets are sealed with was interrupted; everything can be read",
+        action="key_rotation_interrupted", category="config", remedy=Remedy(RemedyAction.ROTATE_SECRETS),
     )  # fmt: skip
 
 

@@ -20,9 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, cast
 
-from zeroclaw_daemon.config.saving import FILE_MODE, make_private, storage_error
+from zeroclaw_daemon.config.saving import storage_error
 from zeroclaw_daemon.records import ATTRIBUTE
 from zeroclaw_host.errors import Remedy
+from zeroclaw_host.private_files import FILE_MODE, make_private
 from zeroclaw_host.services.log_queue import Drops, LogQueue
 from zeroclaw_host.services.logging import LogRecord
 

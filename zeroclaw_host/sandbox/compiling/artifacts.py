@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from zeroclaw_host import private_files
 from zeroclaw_host.errors import StorageError
 from zeroclaw_host.sandbox.compiling import private_directory
 from zeroclaw_host.sandbox.compiling.private_directory import storage_errors
@@ -84,7 +85,7 @@ class Draft(Artifact):
             os.fsync(self._descriptor)
             lease(self._descriptor)  # from here on in use, like one that was opened
             self._temporary.replace(self._store.shelf.path(self._name))
-            private_directory.sync(self._store.directory)
+            private_files.sync_directory(self._store.directory)
         self._store.tidy(self._name)
 
 
@@ -131,7 +132,7 @@ class ArtifactStore:
         """
         temporary = private_directory.partial(self.directory, name.digest[:16])
         with storage_errors(self.directory):
-            descriptor = private_directory.create(temporary)
+            descriptor = private_files.create(temporary)
         try:
             lock(descriptor, fcntl.LOCK_EX)
             yield Draft(self, name, descriptor, temporary)

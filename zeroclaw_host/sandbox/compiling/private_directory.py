@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
+from zeroclaw_host.private_files import DIRECTORY_MODE, create, make_private, sync_directory
 
 PARTIAL: Final = ".partial"
 """How the name of a file ends that is still being written. It begins with a dot."""
@@ -44,14 +45,14 @@ def own(directory: Path) -> None:
 
     :raises OSError: it is a link or no directory, or belongs to somebody else.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(directory)
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise OSError(errno.ENOTDIR, "it is not a directory of its own", str(directory))
     if found.st_uid != os.geteuid():
         raise OSError(errno.EPERM, "it belongs to another user", str(directory))
     if stat.S_IMODE(found.st_mode) & 0o077:
-        directory.chmod(0o700)
+        directory.chmod(DIRECTORY_MODE)
 
 
 def is_private_file(found: os.stat_result) -> bool:
@@ -59,26 +60,9 @@ def is_private_file(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
-def create(path: Path) -> int:
-    """A descriptor of a new, empty file that only this user can open.
-
-    :raises OSError: there is something of that name already, or the system refuses.
-    """
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-
-
 def partial(directory: Path, stem: str) -> Path:
     """A name nobody else uses, for a file that is still being written."""
     return directory / f".{stem}-{secrets.token_hex(8)}{PARTIAL}"
-
-
-def sync(directory: Path) -> None:
-    """Let what was renamed in the directory outlive a power failure."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_or_make_key(directory: Path) -> bytes:
@@ -112,4 +96,4 @@ def _make_key(path: Path) -> None:
             os.link(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    sync(path.parent)
+    sync_directory(path.parent)

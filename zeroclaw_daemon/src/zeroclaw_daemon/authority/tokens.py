@@ -25,7 +25,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from zeroclaw_daemon import strict_json
 from zeroclaw_daemon.config.saving import (
-    FILE_MODE,
     LOCK_WAIT_SECONDS,
     Steps,
     replace_file,
@@ -33,6 +32,7 @@ from zeroclaw_daemon.config.saving import (
     write_lock,
 )
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
+from zeroclaw_host.private_files import FILE_MODE
 
 PREFIX: Final = "zct_"
 """How every token begins, so that a person and a scanner for leaked secrets know one."""

@@ -16,10 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from zeroclaw_host.errors import NO_SPACE, Kind, Remedy, RemedyAction, StorageError, ZeroclawError
-
-FILE_MODE: Final = 0o600
-"""The configuration holds secrets: its owner alone may read it."""
-DIRECTORY_MODE: Final = 0o700
+from zeroclaw_host.private_files import FILE_MODE, create, make_private, write_all
 
 LOCK_WAIT_SECONDS: Final = 10.0
 """A save takes milliseconds; who waits this long waits for something that hangs."""
@@ -45,13 +42,11 @@ class Steps:
 
     def create(self, path: Path) -> int:
         """A descriptor of a new file that its owner alone can open."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+        return create(path)
 
     def write(self, descriptor: int, data: bytes) -> None:
         """Write all of ``data``."""
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        write_all(descriptor, data)
 
     def sync(self, descriptor: int) -> None:
         """Flush a file or a directory to the disk."""
@@ -125,7 +120,6 @@ def _put(target: Path, data: bytes, steps: Steps) -> Stamp:
     try:
         descriptor = steps.create(temporary)
         try:
-            os.fchmod(descriptor, FILE_MODE)
             steps.write(descriptor, data)
             steps.sync(descriptor)
             steps.rename(temporary, target)
@@ -206,23 +200,6 @@ def _take(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def make_private(directory: Path) -> None:
-    """Make a directory and the parents it lacks, each for its owner alone, whatever the umask. What exists stays as it is.
-
-    :raises OSError: one of them cannot be made.
-    """
-    if directory.is_dir():
-        return
-    make_private(directory.parent)
-    try:
-        directory.mkdir(mode=DIRECTORY_MODE)
-    except FileExistsError:
-        if not directory.is_dir():
-            raise
-    else:
-        directory.chmod(DIRECTORY_MODE)
 
 
 def storage_error(error: OSError, path: str, doing: str) -> StorageError:
