@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
@@ -189,6 +190,23 @@ def test_a_value_is_read_from_standard_input(home, end: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{SECRET} = ***MASKED***\n".encode(), b"")
     stored = tomllib.loads(home.config_file.read_text())["providers"]["models"]["openai"]["main"]["api_key"]
     assert home.key_file.read().unseal(stored) == "hunter2"
+
+
+@pytest.mark.req("PLG-138")
+def test_an_array_of_a_patch_is_what_a_property_of_that_type_is_told(home, zeroclaw, installed) -> None:
+    def patched(name: str, value: object):
+        pointer = f"/{ENTRY.replace('.', '/')}/config/{name}"
+        return zeroclaw("config", "patch", json.dumps([{"op": "add", "path": pointer, "value": value}]))
+
+    assert patched("tags", ["a", "é"]).status == 0
+    assert entry(home) == {"tags": '["a", "é"]'}
+    for name, value, words in [("tags", [1], "tags"), ("tags", {}, "tags"), ("depth", [4], "type integer is wanted"),
+                               ("token", ["t0p"], "type string is wanted")]:  # fmt: skip
+        outcome = patched(name, value)
+        assert outcome.status == 3
+        assert words in outcome.err
+        assert "t0p" not in outcome.err
+    assert entry(home) == {"tags": '["a", "é"]'}
 
 
 def test_standard_input_that_is_no_text_is_refused_without_repeating_it(home) -> None:

@@ -198,6 +198,26 @@ def test_validate_of_a_good_file_and_of_none(home, zeroclaw) -> None:
     }
 
 
+@pytest.mark.parametrize("version", ["", "schema_version = 0\n"])
+def test_validate_tells_that_commands_do_not_change_a_file_of_an_earlier_release(
+    home, zeroclaw, version: str
+) -> None:
+    home.configure(f"{version}[gateway]\nport = 1\n")
+    outcome = zeroclaw("config", "validate")
+    assert outcome.status == 0
+    assert "earlier release" in outcome.err
+    assert "zeroclaw config migrate" in outcome.err
+    assert zeroclaw("config", "migrate").status == 0
+    assert zeroclaw("config", "validate").err == ""
+
+
+def test_a_version_that_cannot_be_is_no_earlier_release(home, zeroclaw) -> None:
+    home.configure("schema_version = -1\n")
+    outcome = zeroclaw("config", "set", "gateway.port", "2")
+    assert outcome.status == 3
+    assert "1:1: schema_version: must be at least 0" in outcome.err
+
+
 def test_validate_looks_at_another_file_without_the_environment(home, zeroclaw) -> None:
     other = home.path / "other.toml"
     other.write_text("[gateway]\nport = 1\n")

@@ -174,6 +174,31 @@ def test_keys_that_are_there_or_not_are_named() -> None:
     assert draft.document.as_string() == STYLES[6]
 
 
+def test_rows_without_a_name_are_not_offered() -> None:
+    draft = draft_of(f'[plugins]\nentries = [1, {{}}, {{name = "{ONE}"}}]\n')
+    with pytest.raises(MapKeyNotFound, match=f"there is {ONE}$"):
+        draft.delete_key("plugins.entries", TWO)
+    with pytest.raises(PropertyError, match=f"there is {ONE}$"):
+        draft.set(f"plugins.entries.{TWO}.config.a", "1")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(["a", "é", 1], '["a", "é", 1]'), ({"a": None}, '{"a": null}'), ([], "[]")]
+)
+def test_what_an_instance_is_told_is_kept_as_json_where_it_is_more_than_a_text(
+    value: object, text: str
+) -> None:
+    asked: list[tuple[str, object]] = []
+    document = tomlkit.parse(f'[[plugins.entries]]\nname = "{ONE}"\n')
+    draft = Draft(document, lambda: parse(b"", Path("c.toml")), lambda *given: asked.append(given))
+    path = f"plugins.entries.{ONE}.config.a.b"
+    draft.set(path, value)
+    assert document.unwrap()["plugins"]["entries"][0]["config"] == {"a.b": text}
+    assert asked == [(path, value)]
+    with pytest.raises(PropertyError):
+        draft.set("providers.models.openai.m.api_key", value)
+
+
 @pytest.mark.parametrize(
     ("text", "path"), [("plugins = 1\n", "plugins.enabled"), ("agents.ada = 1\n", "agents.ada.model")]
 )

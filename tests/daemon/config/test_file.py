@@ -375,6 +375,35 @@ def test_a_wrong_override_names_the_variable(file: Path, name: str, value: str, 
     assert name in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("plugins = 3\n", "ZEROCLAW_plugins__enabled"),
+        ("[[plugins.limits]]\n", "ZEROCLAW_plugins__limits__call_fuel"),
+        ("[gateway]\n[plugins]\nentries = 1\n", "ZEROCLAW_plugins__entries__zpi1_a__config__x"),
+    ],
+)
+def test_an_override_never_hides_what_is_wrong_with_the_file(file: Path, text: str, name: str) -> None:
+    value = "true" if name.endswith("enabled") else "5"
+    snapshot = load(write(file, text), {name: value})
+    assert snapshot.plugins_dropped
+    assert not snapshot.config.plugins.enabled
+    assert snapshot.problems[0].place is not None
+
+
+def test_an_override_of_a_row_that_is_missing_is_not_blamed_on_the_file(file: Path) -> None:
+    name = "ZEROCLAW_plugins__entries__zpi1_a__config__x"
+    with pytest.raises(ConfigFileInvalid, match=f"{name}: .*: there is no row named zpi1_a"):
+        load(write(file, "[plugins]\nenabled = true\n"), {name: "1"})
+
+
+def test_a_byte_order_mark_is_called_by_its_name(file: Path) -> None:
+    file.write_bytes(b"\xef\xbb\xbf[gateway]\nport = 1\n")
+    with pytest.raises(ConfigFileInvalid, match=r":1:1: the file begins with a byte order mark") as caught:
+        load(file)
+    assert caught.value.code == "config_syntax_invalid"
+
+
 def test_a_value_out_of_range_from_a_variable_is_not_blamed_on_the_file(file: Path) -> None:
     with pytest.raises(ConfigFileInvalid, match="environment variable") as caught:
         load(write(file, "[gateway]\nport = 1\n"), {"ZEROCLAW_gateway__port": "70000"})

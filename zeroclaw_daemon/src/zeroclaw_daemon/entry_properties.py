@@ -7,6 +7,7 @@ package says.
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable
 from typing import Final
 
@@ -17,9 +18,10 @@ from zeroclaw_daemon.config.properties import UnknownProperty, segments_of
 from zeroclaw_daemon.plugins import installed
 from zeroclaw_host.errors import ConfigInvalid, ZeroclawError
 from zeroclaw_host.instance import IdentityInvalid, InstanceIdentity
-from zeroclaw_host.package.config_schema import ConfigProperty, ConfigSchema
+from zeroclaw_host.package.config_schema import ConfigProperty, ConfigSchema, PropertyType
 
 _SUGGESTIONS: Final = 3
+_STRUCTURED: Final = frozenset({PropertyType.ARRAY, PropertyType.OBJECT})
 
 
 class PackageUnknown(ZeroclawError):
@@ -55,21 +57,28 @@ class EntryProperties:
         """Refuse a value that the installed package would refuse. Where there is no package, every value is accepted.
 
         :param path: any path; one that is none of an instance is not looked at.
+        :param value: a text as the file keeps it, or an array or object, which only a property of that type takes.
         :raises UnknownProperty: the package has no such property (D-07).
         :raises PropertyValueInvalid: the text is none that the package's schema accepts; in the schema's words.
         """
         named = _named(path)
-        if named is None or not isinstance(value, str):
+        if named is None:
             return
         identity, name = named
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         try:
             schema = self._schema(identity.package)
         except PackageUnknown:
             return
-        self._property(path, schema, identity, name)
+        declared = self._property(path, schema, identity, name)
+        if not isinstance(value, str) and declared.type not in _STRUCTURED:
+            raise PropertyValueInvalid(
+                f"{path}: a value of type {declared.type.value} is wanted (package {identity.package})",
+                details={"property": path},
+            )
         try:
             if schema is not None:
-                schema.check(name, value)
+                schema.check(name, text)
         except ConfigInvalid as error:
             raise PropertyValueInvalid(
                 f"{path}: {error.message} (package {identity.package})", details={"property": path}

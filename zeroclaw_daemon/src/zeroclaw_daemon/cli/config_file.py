@@ -76,7 +76,7 @@ def validate(
     try:
         snapshot = load(path, os.environ if file is None else None)
         problems: Sequence[Problem] = snapshot.problems
-        notices = snapshot.notices
+        notices = (*snapshot.notices, *_of_layout(path))
         if file is None and not problems:
             notices += _of_instances(current, snapshot)
     except ConfigFileInvalid as error:
@@ -177,6 +177,18 @@ def _key_of(current: Environment) -> Callable[[str], str | None]:
         return found[0] if len(found) == 1 else None
 
     return key_of
+
+
+def _of_layout(path: Path) -> tuple[str, ...]:
+    """That a file can be read and not be changed, because it is of an earlier release."""
+    from zeroclaw_daemon.config.file import decode, read_bytes, toml_values
+    from zeroclaw_daemon.config.migration import ConfigOutdated, check_version
+
+    try:
+        check_version(toml_values(decode(read_bytes(path) or b"", path), path), path)
+    except ConfigOutdated as error:
+        return (f"{error.message}; `zeroclaw config migrate` does that",)
+    return ()
 
 
 def _of_instances(current: Environment, snapshot: Snapshot) -> tuple[str, ...]:

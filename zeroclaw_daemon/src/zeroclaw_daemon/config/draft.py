@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, MutableMapping, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot
 
 ValueCheck = Callable[[str, object], None]
-"""Takes a path and the value to be written there; raises a :class:`PropertyError` to refuse it."""
+"""Takes a path and the value to be written there, of an instance also an array or object whose JSON is to be written; raises
+a :class:`PropertyError` to refuse it."""
 
 
 def unchecked(path: str, value: object) -> None:
@@ -80,14 +82,19 @@ class Draft:
     def set(self, path: str, value: object) -> None:
         """Set one property to a JSON value or a text; None and, for optional properties, the empty text unset it.
 
+        What an instance is told is kept as text; an array or an object as its JSON.
+
         :raises UnknownProperty: the path names nothing.
         :raises PropertyValueInvalid: the value does not fit its property.
         """
         segments = segments_of(path)
-        wanted = coerce(find_value(segments), value, path=path)
+        structured = isinstance(value, (list, dict)) and is_instance_property(segments)
+        given: object = cast("object", value)
+        text = json.dumps(given, ensure_ascii=False) if structured else given
+        wanted = coerce(find_value(segments), text, path=path)
         if wanted is not None:
             table = self._table(segments)
-            self._check(path, wanted)
+            self._check(path, given if structured else wanted)
             if (row := row_named_by(path)) is not None and row.key != wanted:
                 check_rename(row.map_path, row.key, str(wanted))
             write(table, segments[-1], wanted)
@@ -209,7 +216,7 @@ class Draft:
         """:raises MapKeyNotFound: the map has no such key."""
         around = self._node(segments_of(map_path))
         if isinstance(around, (AoT, Array)):
-            known = [str(_name(row)) for row in cast("Sequence[object]", around)]
+            known = _known(cast("Sequence[object]", around))
         else:
             known = list(cast("Writable", around)) if isinstance(around, MutableMapping) else []
         if key not in known:
@@ -293,7 +300,7 @@ class Draft:
         names = [_name(row) for row in rows]
         self._hints.update({str(name): index for index, name in enumerate(names)})
         if wanted not in names:
-            raise _no_row(segments, position, [str(name) for name in names])
+            raise _no_row(segments, position, _known(rows))
         return cast("Writable", rows[names.index(wanted)])
 
     def _add_table(self, around: Writable, segments: Sequence[str], *, implicit: bool = False) -> None:
@@ -323,6 +330,11 @@ class Draft:
         self._document = tomlkit.parse(f"{text}{blank}{begun}")
 
 
+def is_instance_property(segments: Sequence[str]) -> bool:
+    """Whether the path leads to what a plugin instance is told."""
+    return len(segments) == 5 and (*segments[:2], segments[3]) == ("plugins", "entries", "config")
+
+
 def _list_type(dotted: str, segments: Sequence[str]) -> Value:
     found = find_value(segments)
     if found.kind is not ValueKind.LIST:
@@ -336,6 +348,11 @@ def _tables(rows: Sequence[object]) -> Iterator[Writable]:
 
 def _name(row: object) -> object:
     return cast("Writable", row).get("name") if isinstance(row, MutableMapping) else None
+
+
+def _known(rows: Sequence[object]) -> list[str]:
+    """The names of the rows that have one."""
+    return [str(name) for name in map(_name, rows) if name is not None]
 
 
 def _no_row(segments: Sequence[str], position: int, known: Sequence[str] = ()) -> UnknownProperty:

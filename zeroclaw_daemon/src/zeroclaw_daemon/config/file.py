@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import hashlib
 import os
@@ -123,8 +124,13 @@ def parse(raw: bytes, path: Path, *, env: Mapping[str, str] | None = None, exist
 def decode(raw: bytes, path: Path) -> str:
     """The file's text.
 
-    :raises ConfigSyntaxInvalid: it is not UTF-8.
+    :raises ConfigSyntaxInvalid: it is not UTF-8, or begins with a byte order mark.
     """
+    if raw.startswith(codecs.BOM_UTF8):
+        words = (
+            "the file begins with a byte order mark, which TOML does not have; save it as UTF-8 without one"
+        )
+        raise ConfigSyntaxInvalid([Problem(str(path), "", words, Place(1, 1))])
     try:
         return raw.decode()
     except UnicodeDecodeError as error:

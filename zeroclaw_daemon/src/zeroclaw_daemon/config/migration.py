@@ -35,7 +35,7 @@ class ConfigOutdated(ZeroclawError):
     kind = Kind.CONFLICT
 
     def __init__(self, path: Path, version: int) -> None:
-        said = "says no schema_version" if version == 0 else f"has the layout {version}"
+        said = "says no schema_version, or 0" if version == 0 else f"has the layout {version}"
         super().__init__(
             f"{path} {said}, so it is of an earlier release, and is not changed before it is brought to the layout "
             f"{SCHEMA_VERSION}",
@@ -88,12 +88,12 @@ class Migration:
 
 
 def version_of(values: Mapping[str, object]) -> int | None:
-    """The layout of a file with these values; None where ``schema_version`` is no number, which validation reports.
+    """The layout of a file with these values; None where ``schema_version`` is no possible number, which validation reports.
 
     An empty file has no layout yet, so it has today's.
     """
     said = values.get(VERSION, 0 if values else SCHEMA_VERSION)
-    return said if isinstance(said, int) and not isinstance(said, bool) else None
+    return said if isinstance(said, int) and not isinstance(said, bool) and said >= 0 else None
 
 
 def check_version(values: Mapping[str, object], path: Path) -> None:

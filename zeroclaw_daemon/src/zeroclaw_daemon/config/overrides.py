@@ -12,6 +12,7 @@ from typing import Final, cast
 
 from zeroclaw_daemon.config.problems import Problem
 from zeroclaw_daemon.config.properties import PropertyError, coerce_text, find_value, segments_of
+from zeroclaw_daemon.config.shape import ROOT, Node, RowsOf, step
 
 PREFIX: Final = "ZEROCLAW_"
 
@@ -49,30 +50,43 @@ def apply_overrides(
             wanted = coerce_text(find_value(segments), override.text)
             _put(values, segments, wanted)
         except PropertyError as error:
+            words = error.message.removeprefix(f"{override.property}: ")
             problems.append(
-                Problem(f"the environment variable {override.variable}", override.property, error.message)
+                Problem(f"the environment variable {override.variable}", override.property, words)
             )
     return tuple(problems)
 
 
 def _put(values: dict[str, object], segments: Sequence[str], value: object) -> None:
-    table = values
-    for index, segment in enumerate(segments[:-1]):
-        inner = table.get(segment)
-        if isinstance(inner, list):
-            _put(_row(cast("list[object]", inner), segments, index + 1), segments[index + 2 :], value)
+    """Set the value. Where the file has something else than a table on the way, it stays, for validation to find.
+
+    :raises PropertyError: a row on the way is missing.
+    """
+    current: object = values
+    node: Node | None = ROOT
+    for segment in segments[:-1]:
+        if isinstance(node, RowsOf):
+            current = _row(current, segment)
+        elif isinstance(current, dict):
+            table = cast("dict[str, object]", current)
+            inner = None if node is None else step(node, segment)
+            current = table.get(segment) if isinstance(inner, RowsOf) else table.setdefault(segment, {})
+        else:
             return
-        if not isinstance(inner, dict):
-            inner = table[segment] = {}
-        table = cast("dict[str, object]", inner)
+        node = None if node is None else step(node, segment)
+    if not isinstance(current, dict):
+        return
+    table = cast("dict[str, object]", current)
     if value is None:
         table.pop(segments[-1], None)
     else:
         table[segments[-1]] = value
 
 
-def _row(rows: Sequence[object], segments: Sequence[str], index: int) -> dict[str, object]:
-    for row in rows:
-        if isinstance(row, dict) and cast("dict[str, object]", row).get("name") == segments[index]:
-            return cast("dict[str, object]", row)
-    raise PropertyError(f"there is no row named {segments[index]}")
+def _row(rows: object, name: str) -> object:
+    if rows is not None and not isinstance(rows, list):
+        return rows
+    for row in cast("list[object]", rows or []):
+        if isinstance(row, dict) and cast("dict[str, object]", row).get("name") == name:
+            return cast("object", row)
+    raise PropertyError(f"there is no row named {name}")
