@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zeroclaw_daemon.config.remains import Grant, remains
+from zeroclaw_daemon.config.remains import EgressGrant, remains
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.manifest import Capability, Manifest
@@ -60,7 +60,7 @@ def test_the_rows_that_count_are_the_tool_s_if_it_owned_state_and_every_bound_al
 ) -> None:
     found = remains("acme", removed, config(ROWS))
     assert list(found.rows) == kept
-    assert list(found.grants) == [Grant(key, ROWS[key]) for key in kept]
+    assert list(found.grants) == [EgressGrant(key, ROWS[key]) for key in kept]
 
 
 @pytest.mark.req("PLG-163")

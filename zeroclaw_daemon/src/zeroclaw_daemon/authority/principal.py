@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from zeroclaw_daemon.authority.rights import Grant as Grant
-from zeroclaw_daemon.authority.rights import Rights
+from zeroclaw_daemon.authority.rights import Grant, Rights
 from zeroclaw_daemon.authority.tokens import PairedToken
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_host.errors import Kind, ZeroclawError

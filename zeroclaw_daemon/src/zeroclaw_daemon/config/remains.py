@@ -16,7 +16,7 @@ from zeroclaw_host.package.manifest import Capability, Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class EgressGrant:
     """A kept row that still grants destinations."""
 
     key: str
@@ -31,7 +31,7 @@ class Remains:
     """Aliases that are still bound to the name."""
     rows: tuple[str, ...]
     """Keys of the rows that its instances had."""
-    grants: tuple[Grant, ...]
+    grants: tuple[EgressGrant, ...]
 
 
 def remains(name: str, manifest: Manifest | None, config: Config) -> Remains:
@@ -48,7 +48,7 @@ def remains(name: str, manifest: Manifest | None, config: Config) -> Remains:
     return Remains(
         bindings=aliases,
         rows=tuple(entry.name for entry in found),
-        grants=tuple(Grant(entry.name, entry.egress_hosts) for entry in found if entry.egress_hosts),
+        grants=tuple(EgressGrant(entry.name, entry.egress_hosts) for entry in found if entry.egress_hosts),
     )
 
 

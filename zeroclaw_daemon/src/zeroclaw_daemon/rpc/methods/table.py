@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from zeroclaw_daemon.authority.principal import Grant
+from zeroclaw_daemon.authority.rights import Grant
 from zeroclaw_daemon.config.reach import path_reach
 from zeroclaw_daemon.rpc.methods import config_models as config
 from zeroclaw_daemon.rpc.methods import handshake, session, status
