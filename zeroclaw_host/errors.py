@@ -53,6 +53,8 @@ class RemedyAction(Enum):
     """``path``: take one property out of the configuration."""
     MIGRATE_CONFIG = "migrate_config"
     """No argument: bring the configuration file to the layout of this release."""
+    ROTATE_SECRETS = "rotate_secrets"
+    """No argument: replace the key that secrets and plugins' state are sealed with, or finish what was interrupted."""
     ADD_TRUSTED_KEY = "add_trusted_key"
     """``key``: trust a publisher key."""
     INSTALL_PLUGIN = "install_plugin"

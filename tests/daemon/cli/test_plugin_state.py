@@ -190,14 +190,31 @@ def test_an_interrupted_rotation_is_told_and_finished(home, zeroclaw, filled) ->
     assert "interrupted" not in zeroclaw("secrets", "status").out
 
 
+def test_what_is_printed_to_paste_leads_to_no_other_data_directory(
+    home, zeroclaw, package, compile_cache, filled
+) -> None:
+    """The variable names the data directory for these commands, and an option of theirs would undo that."""
+    moved = {"ZEROCLAW_DATA_DIR": str(home.path / "moved")}
+    DurableState(home.path / "moved" / "plugin-state.db", home.key_file).put(ECHO, "a", b"", None)
+    home.key_file.begin_rotation()
+    said = zeroclaw("secrets", "status", env=moved).out
+    assert "`zeroclaw secrets rotate`, with the same ZEROCLAW_DATA_DIR\n" in said
+    assert zeroclaw("plugin", "install", str(package()), env=moved).status == 0
+    removed = zeroclaw("plugin", "remove", "wat-echo", env=moved).out
+    assert f"`zeroclaw plugin state clear {ECHO.key}`, with the same ZEROCLAW_DATA_DIR\n" in removed
+    assert "--config-dir" not in said + removed
+
+
 def test_a_daemon_says_at_its_start_that_a_rotation_was_interrupted(home, start_daemon, filled) -> None:
     home.key_file.begin_rotation()
     daemon = start_daemon()
     status, said = daemon.stop()
     assert status == 0
-    assert "`zeroclaw secrets rotate` finishes it" in said
+    command = f"zeroclaw --config-dir '{home.config_file.parent}' secrets rotate"
+    assert command in said
     (told,) = [found for found in home.log() if "was interrupted" in found["message"]]
     assert told["severity_text"] == "WARN"
+    assert command in json.dumps(told)
     assert filled.get(ECHO, "b") == StateEntry(b"12", 2)
 
 

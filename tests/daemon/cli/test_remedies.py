@@ -21,6 +21,7 @@ EXAMPLES: dict[RemedyAction, tuple[dict[str, str], list[str] | None]] = {
     RemedyAction.SET_CONFIG: ({"path": "a.b", "value": "$(id)"}, ["config", "set", "a.b", "$(id)"]),
     RemedyAction.UNSET_CONFIG: ({"path": "a.b"}, ["config", "delete", "a.b"]),
     RemedyAction.MIGRATE_CONFIG: ({}, ["config", "migrate"]),
+    RemedyAction.ROTATE_SECRETS: ({}, ["secrets", "rotate"]),
     RemedyAction.ADD_TRUSTED_KEY: (
         {"key": "ab12"},
         ["config", "set", "--append", "plugins.security.trusted_publisher_keys", "ab12"],
@@ -123,6 +124,18 @@ def test_a_value_that_looks_like_an_option_is_guarded() -> None:
 
 def test_the_command_to_start_a_daemon_is_not_printed_where_it_would_start_another_one() -> None:
     advice = advise(Remedy(RemedyAction.START_DAEMON), Place("/c", data_dir_named=True))
+    assert advice.command is None
+    assert "ZEROCLAW_DATA_DIR" in advice.words
+
+
+@pytest.mark.parametrize("text", ["secrets rotate", "plugin state clear", "reload"])
+def test_no_command_is_printed_that_would_act_on_another_data_directory(text: str) -> None:
+    """A key that is rotated beside another data directory than the daemon's is lost for what the daemon's plugins keep."""
+    moved = Place("/c", data_dir_named=True, platform="posix")
+    assert moved.data_command(text, "a") == f"`zeroclaw {text} a`, with the same ZEROCLAW_DATA_DIR"
+    assert Place("/c", platform="posix").data_command(text, "a") == f"zeroclaw --config-dir '/c' {text} 'a'"
+    assert Place("/c\n", platform="posix").data_command(text, "a") == f"`zeroclaw {text} a`"
+    advice = advise(Remedy(RemedyAction.ROTATE_SECRETS), moved)
     assert advice.command is None
     assert "ZEROCLAW_DATA_DIR" in advice.words
 

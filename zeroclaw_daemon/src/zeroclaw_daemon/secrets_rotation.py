@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zeroclaw_daemon.config.store import ConfigStore
-from zeroclaw_host.errors import Kind, ZeroclawError
+from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.services.sealing import InstallKey, KeyFile
 from zeroclaw_host.services.state_store import DurableState
 
@@ -66,8 +66,8 @@ class _Work:
         unreadable = self._state.usage().unreadable
         if unreadable:
             raise StateUnreadable(
-                f"{unreadable} entries of plugins' state cannot be read with the present key; clear the instances they "
-                "belong to first",
+                f"{unreadable} entries of plugins' state cannot be read with the present key, and none could with the next",
+                remedy=Remedy(RemedyAction.RUN_HELP, {"command": "plugin state clear"}),
                 details={"rows": unreadable},
             )
         self.resumed = self._key_file.rotating

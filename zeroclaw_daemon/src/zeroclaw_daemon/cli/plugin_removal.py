@@ -28,7 +28,7 @@ def say_removed(report: RemoveReport, left: Remains, place: Place, kept: Sequenc
         say(f"    {place.command('config delete', f'plugins.entries.{grant.key}.egress_hosts')}")
     for usage in kept:
         say(f"  what it stored stays: {usage.entries} entries of {usage.instance.key}; to delete them:")
-        say(f"    {place.command('plugin state clear', usage.instance.key)}")
+        say(f"    {place.data_command('plugin state clear', usage.instance.key)}")
     if left.bindings or left.rows or kept:
         say(
             f"  Any package installed as {visible(report.name)} has all of this, and what the removed one had stored: delete "

@@ -65,7 +65,7 @@ def say_readiness(report: Readiness, place: Place, *, gap: bool) -> None:
 def say_reload(place: Place) -> None:
     """When what was changed takes effect (PLG-276)."""
     say("  a running daemon starts and ends channels when it is started anew or told to reload:")
-    _command(place.command("reload"))
+    _command(place.data_command("reload"))
 
 
 def say_unbound(manifest: Manifest, place: Place) -> None:

@@ -42,6 +42,14 @@ class Place:
             return None
         return command(self.config_dir, *words(text), *_guarded(arguments), platform=self.platform)
 
+    def data_command(self, text: str, *arguments: str) -> str:
+        """A command of ours that acts on the data directory. Where a variable names that, ``--config-dir`` would lead to another
+        one: then the command is in words.
+        """
+        found = None if self.data_dir_named else self.command(text, *arguments)
+        shown = " ".join(("zeroclaw", text, *map(visible, arguments)))
+        return found or f"`{shown}`{', with the same ZEROCLAW_DATA_DIR' if self.data_dir_named else ''}"
+
     def other(self, program: str, text: str, *arguments: str) -> str | None:
         """A command of another program."""
         if not all(map(is_plain, arguments)):
@@ -81,6 +89,14 @@ def _migrate_config(arguments: Arguments, place: Place) -> Advice:
     return Advice(
         "Bring the file to the layout of this release; comments and order stay.",
         place.command("config migrate"),
+    )
+
+
+def _rotate_secrets(arguments: Arguments, place: Place) -> Advice:
+    if place.data_dir_named:
+        return Advice("Rotate the key with `zeroclaw secrets rotate`, with the same ZEROCLAW_DATA_DIR.")
+    return Advice(
+        "Rotate the key; a rotation that was interrupted is finished.", place.command("secrets rotate")
     )
 
 
@@ -266,6 +282,7 @@ _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] =
     RemedyAction.SET_CONFIG: _set_config,
     RemedyAction.UNSET_CONFIG: _unset_config,
     RemedyAction.MIGRATE_CONFIG: _migrate_config,
+    RemedyAction.ROTATE_SECRETS: _rotate_secrets,
     RemedyAction.ADD_TRUSTED_KEY: _add_trusted_key,
     RemedyAction.INSTALL_PLUGIN: _install_plugin,
     RemedyAction.REMOVE_PLUGIN: _remove_plugin,

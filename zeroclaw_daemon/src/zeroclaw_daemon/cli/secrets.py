@@ -100,7 +100,7 @@ def status(context: typer.Context, as_json: JsonOption = False) -> None:
             say(f"written out {visible(path)}")
         if file.rotating:
             say("rotation    interrupted; everything can be read. To finish it:")
-            say(f"  {current.place.command('secrets rotate')}")
+            say(f"  {current.place.data_command('secrets rotate')}")
     if fault is not None:
         raise fault
 
