@@ -53,6 +53,7 @@ def limited_to(*paths: str) -> str:
 {ROWS}
 [permission_profiles.p]
 config_write_paths = {json.dumps(paths)}
+allowed_agents = ["*"]
 grants.config = ["create", "read", "update", "delete"]
 [users.me]
 uid = {os.geteuid()}
@@ -189,13 +190,16 @@ async def test_no_spelling_of_a_path_makes_an_administrator(serving: Serving, sp
 
 
 @pytest.mark.req("RPC-059", "RPC-079", "RPC-080")
-async def test_a_write_that_waits_for_no_answer_is_judged_all_the_same(serving: Serving) -> None:
+async def test_a_call_that_waits_for_no_answer_is_judged_all_the_same(serving: Serving) -> None:
     async with serving(config=limited_to("agents.ada.*"), socket=True) as daemon, daemon.connect() as wire:
         before = daemon.config.file.read_bytes()
         write = {"jsonrpc": "2.0", "method": "config/set"}
         await wire.send({**write, "params": {"prop": "agents.eve.model", "value": "m"}})
         await wire.assert_silent()
         assert daemon.config.file.read_bytes() == before
+        await wire.send({"jsonrpc": "2.0", "method": "session/new", "params": {"agentAlias": "ada"}})
+        await wire.assert_silent()
+        assert daemon.server.sessions.ids() == []
         await wire.send({**write, "params": {"prop": "agents.ada.model", "value": "m"}})
         await wire.assert_silent()
         assert (await wire.call("config/get", {"prop": "agents.ada.model"}))["value"] == "m"

@@ -37,7 +37,7 @@ tools = ["a", "b"]
 
 [providers.models.echo.house]
 model = "h"
-api_key = "plain"
+api_key = "hunter2"
 
 [channels.plugin.chat]
 package = "chat"
@@ -45,7 +45,7 @@ package = "chat"
 [[plugins.entries]]
 name = "{ONE}"
 egress_hosts = ["one.example"]
-config = {{ "a.b" = "plain", name = "plain" }}
+config = {{ "a.b" = "hunter2", name = "hunter2" }}
 [[plugins.entries.tls_profiles]]
 name = "x"
 hosts = ["one.example"]
@@ -177,4 +177,5 @@ async def test_what_is_another_value_afterwards_may_be_written(serving: Serving,
             beyond = {path for path in differ if not any(may_write(each, path) for each in patterns)}
             assert not beyond, (method, params, patterns)
             written += bool(differ)
+        assert b"hunter2" not in wire.raw
     assert written > 10  # what is compared is worth something
