@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import state_parts
 from state_parts import DEMO, OTHER, Home
 
 from zeroclaw_host.errors import RemedyAction
@@ -91,3 +95,29 @@ def test_a_text_that_is_none_is_a_damaged_row_and_is_not_quoted(home: Home, dama
     assert store.get(OTHER, "a") == StateEntry(b"other's", 1)
     assert store.clear(DEMO) == 1
     assert store.put(DEMO, "a", b"again", None) == 3
+
+
+def test_a_process_does_not_use_the_connections_of_the_one_it_was_forked_from(home: Home) -> None:
+    """The database's locks are not inherited, and it would not know: whoever forks makes a store of his own in the child."""
+    program = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from state_parts import *\n"
+        "from zeroclaw_host.services.state import StateFault\n"
+        "home = Home(Path(sys.argv[1])); store = home.store()\n"
+        "assert store.get(DEMO, 'a').value == b'newer'\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    for work in (lambda: store.get(DEMO, 'a'), lambda: store.put(DEMO, 'b', b'', None)):\n"
+        "        try: work()\n"
+        "        except StateFault as fault: print(fault.word, home.reasons, flush=True)\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "print(store.put(DEMO, 'b', b'', None), store.get(DEMO, 'a').value)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(home.key.parent)],
+        env={**os.environ, "PYTHONPATH": str(Path(state_parts.__file__).parent)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout == "unavailable ['failed']\nunavailable ['failed']\n3 b'newer'\n", done.stderr

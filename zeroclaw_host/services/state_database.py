@@ -76,7 +76,7 @@ class Connection:
 
 
 class StateFile:
-    """The database at a path, and the connections to it.
+    """The database at a path, and the connections to it. For the process that made it: a lock does not pass to a fork.
 
     :param path: the file; made by :meth:`create` alone.
     :param busy_seconds: how long at most an operation waits for other programs.
@@ -96,6 +96,7 @@ class StateFile:
         self._busy_seconds = busy_seconds
         self._now = now
         self._sleep = sleep
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         weakref.finalize(self, _close_all, self._idle)  # for who does not call close
@@ -215,6 +216,8 @@ class StateFile:
 
     def _take(self, remaining: Remaining, end: float) -> Connection:
         """An idle connection to the file that is there now, or a new one."""
+        if os.getpid() != self._process:
+            raise self.unavailable("failed", "was opened by the process that this one is a fork of")
         file = self._look()
         with self._lock:
             if self._idle and self._idle[-1].file != file:
