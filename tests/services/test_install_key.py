@@ -11,11 +11,13 @@ import re
 import traceback
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zeroclaw_host.errors import Kind, UsageError
 from zeroclaw_host.services.sealing import InstallKey, SealBroken, is_sealed
+from zeroclaw_host.services.state_rows import Row, RowBroken, record_of
 
 RAW = bytes(range(32))
 KEY = InstallKey(RAW)
@@ -198,7 +200,7 @@ def test_a_secret_that_utf_8_cannot_hold_is_refused_without_being_shown() -> Non
         KEY.seal("hidden\ud800")
 
     assert refused.value.__cause__ is None
-    assert refused.value.__suppress_context__
+    assert refused.value.__context__ is None
     assert "hidden" not in refused.value.message
 
 
@@ -206,3 +208,34 @@ def test_a_secret_that_utf_8_cannot_hold_is_refused_without_being_shown() -> Non
 def test_a_key_has_32_bytes(length: int) -> None:
     with pytest.raises(UsageError):
         InstallKey(bytes(length))
+
+
+def reachable(error: BaseException | None) -> str:
+    """Everything that can be found from an error: its causes, what was being handled, and what those hold."""
+    found: list[str] = []
+    while error is not None:
+        found += [
+            repr(error),
+            repr(error.args),
+            repr(getattr(error, "details", "")),
+            getattr(error, "doc", ""),
+        ]
+        error = error.__cause__ or error.__context__
+    return " ".join(found)
+
+
+@pytest.mark.parametrize("plain", [b"planted \xff", b"planted", b'{"planted": 1}'])
+def test_no_secret_can_be_found_from_an_error(plain: bytes) -> None:
+    """Neither from what its message is about, nor from the error that was being handled."""
+    nonce = bytes(12)
+    text = "enc2:" + (nonce + ChaCha20Poly1305(RAW).encrypt(nonce, plain, None)).hex()
+    with pytest.raises(RowBroken) as row:
+        record_of(KEY, Row(b"", b"", text))
+    assert "planted" not in reachable(row.value)
+    if plain.endswith(b"\xff"):
+        with pytest.raises(SealBroken) as unread:
+            KEY.unseal(text)
+        assert "planted" not in reachable(unread.value)
+    with pytest.raises(UsageError) as refused:
+        KEY.seal(plain.decode(errors="surrogateescape") + "\ud800")
+    assert "planted" not in reachable(refused.value)

@@ -77,11 +77,11 @@ class InstallKey:
         """
         if not text:
             return ""
-        try:
+        plain = b""
+        with suppress(UnicodeEncodeError):  # which holds the whole text, and is not to be found from ours
             plain = text.encode()
-        except UnicodeEncodeError:
-            # Without its cause: that error holds the whole text.
-            raise UsageError("a secret must be text that UTF-8 can hold") from None
+        if not plain:
+            raise UsageError("a secret must be text that UTF-8 can hold")
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return SEALED + (nonce + self._cipher.encrypt(nonce, plain, None)).hex()
 
@@ -155,10 +155,9 @@ def _bytes_of(digits: str) -> bytes:
 
 
 def _text_of(plain: bytes) -> str:
-    try:
+    with suppress(UnicodeDecodeError):  # which holds the whole text, and is not to be found from ours
         return plain.decode()
-    except UnicodeDecodeError:
-        raise _broken() from None
+    raise _broken()
 
 
 def _broken() -> SealBroken:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -109,10 +110,9 @@ def record_of(install: InstallKey, row: Row) -> Record:
 
 
 def _parse(plain: str) -> Record:
-    try:
-        found: object = json.loads(plain)
-    except (ValueError, RecursionError):
-        raise RowBroken from None
+    found: object = None
+    with suppress(ValueError, RecursionError):  # which hold the whole text, and are not to be found from ours
+        found = json.loads(plain)
     if not isinstance(found, dict):
         raise RowBroken
     members = cast("dict[str, object]", found)
