@@ -10,7 +10,6 @@ from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.resolver import EntryResolver
 from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy
-from zeroclaw_host.services.sealing import KeyFile
 
 if TYPE_CHECKING:
     from zeroclaw_host.host import PluginHost
@@ -64,6 +63,7 @@ def open_host(
     :param services: what plugins are lent; by default their configuration, and nobody who listens to them.
     :param rows: where an install seeds rows; nowhere, when left out.
     """
+    from zeroclaw_daemon.config.installation_key import installation_key
     from zeroclaw_host.host import PluginHost
     from zeroclaw_host.installation.package_log import PackageLog
     from zeroclaw_host.services.bundle import InstanceServices
@@ -78,9 +78,7 @@ def open_host(
         share_core_modules=compiling.share_core_modules,
         cache_bytes=compiling.cache_max_bytes,
         services=services
-        or InstanceServices(
-            config=EntryResolver(lambda: snapshot, KeyFile(Path(paths.key_file))), log=_Unheard()
-        ),
+        or InstanceServices(config=EntryResolver(lambda: snapshot, installation_key(paths)), log=_Unheard()),
         rows=rows,
         journal=PackageLog(Path(paths.package_log)),
     )
