@@ -222,3 +222,32 @@ def test_a_reload_tries_once_more_what_did_not_load_and_loads_nothing_twice(
         assert (found.loaded, set(found.failed)) == ({"wat-echo"}, {"broken"})
     finally:
         tools.close()
+
+
+@pytest.mark.req("PLG-123", "PLG-349")
+def test_status_says_why_no_plugin_is_listed(home, zeroclaw, start_daemon, package) -> None:
+    home.configure("schema_version = 1\n")
+    zeroclaw("plugin", "install", str(package("acme")))
+    start_daemon()
+    assert "  plugins   off: plugins.enabled is false\n" in zeroclaw("status").out
+    zeroclaw("config", "set", "plugins.enabled", "true")
+    assert zeroclaw("status", "--json").json["pluginsState"] == "unseen"
+    assert "  plugins   on; what is installed is looked at by " in zeroclaw("status").out
+    zeroclaw("reload")
+    status = zeroclaw("status", "--json").json
+    assert (status["pluginsState"], plugins(zeroclaw)) == ("on", {("acme", "acme"): "inactive"})
+    assert "plugins.auto_discover is false" in zeroclaw("status").out
+
+
+@pytest.mark.req("PLG-123", "PLG-129")
+def test_a_section_that_cannot_be_read_any_more_leaves_no_tool_admitted(
+    home, zeroclaw, start_daemon, package
+) -> None:
+    home.configure(ON)
+    zeroclaw("plugin", "install", str(package("acme")))
+    start_daemon()
+    home.configure(BAD_ROWS)
+    status = zeroclaw("status")
+    assert "  plugins   off: [plugins] cannot be read\n" in status.out
+    assert plugins(zeroclaw) == {("acme", "acme"): "inactive"}
+    assert f"{home.config_file}:4:1" in status.err

@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from zeroclaw_daemon.activation.current import Activation
-from zeroclaw_daemon.activation.standing import standings
+from zeroclaw_daemon.activation.standing import plugins_state, standings
 from zeroclaw_daemon.agents import ConfiguredAgents, settings_of
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.authority.tokens import PairedTokens
@@ -193,7 +193,8 @@ class Daemon:
         if self._paired.error is not None:
             problems.append(self._paired.error.message)
         in_force = self._activation.in_force
-        found = standings(in_force, self._tools.toolset(snapshot), snapshot.config)
+        tools = self._tools.toolset(snapshot)
+        found = standings(in_force, tools, snapshot.config)
         problems.extend(stray.message for stray in strays(snapshot.config, in_force.manifests))
         problems.extend(standing.problem for standing in found if standing.problem is not None)
         return {
@@ -203,6 +204,7 @@ class Daemon:
             "configRevision": snapshot.revision,
             "agents": sorted(settings_of(snapshot)),
             "pluginsEnabled": snapshot.config.plugins.enabled,
+            "pluginsState": plugins_state(in_force, tools, snapshot).value,
             "tools": list(self._tools.names(snapshot)),
             "plugins": [standing.facts() for standing in found],
             "planRevision": in_force.revision,

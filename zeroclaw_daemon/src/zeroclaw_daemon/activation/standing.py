@@ -9,6 +9,7 @@ from typing import Final
 
 from zeroclaw_daemon.activation.current import InForce
 from zeroclaw_daemon.activation.plan import ActivationPlan, Placement, Unmet
+from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.installation.discovery import Rejected
@@ -84,13 +85,40 @@ class ToolSet:
     """Packages whose tools do not load, and why."""
 
 
+class PluginsState(StrEnum):
+    """How it is with plugins as a whole."""
+
+    ON = "on"
+    """They may run, and what is installed is known."""
+    OFF = "off"
+    """``plugins.enabled`` is false."""
+    UNREADABLE = "unreadable"
+    """``[plugins]`` cannot be read, so they are off (PLG-123)."""
+    UNSEEN = "unseen"
+    """They were turned on, and nobody has looked at what is installed since."""
+
+
+def plugins_state(in_force: InForce, tools: ToolSet | None, snapshot: Snapshot) -> PluginsState:
+    """How it is with plugins as a whole: an empty list of them alone would not say why it is empty (D-17)."""
+    if snapshot.plugins_dropped:
+        return PluginsState.UNREADABLE
+    if not snapshot.config.plugins.enabled:
+        return PluginsState.OFF
+    return PluginsState.UNSEEN if tools is None and in_force.manifests is None else PluginsState.ON
+
+
 def standings(in_force: InForce, tools: ToolSet | None, config: Config) -> tuple[Standing, ...]:
     """Everything there is to tell, in the plan's order, then what was refused.
 
-    Channels are told as the plan in force has them; tools and skills as the newest tool set has them, once there is one.
+    Channels are told as the plan in force has them; tools and skills as the newest tool set has them, or, while there is
+    none, as a turn with this configuration would find them.
     """
     manifests = {**(in_force.manifests or {}), **(tools.manifests if tools is not None else {})}
-    others = tools.plan if tools is not None else in_force.plan
+    others = (
+        tools.plan
+        if tools is not None
+        else ActivationPlan.of(config, in_force.manifests or {}, channels=in_force.plan.channels)
+    )
     found = [
         *(_of(each, manifests, tools) for each in in_force.plan.channels),
         *(_of(each, manifests, tools) for each in others.placements if not each.is_channel),

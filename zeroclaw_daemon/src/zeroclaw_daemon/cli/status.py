@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -12,6 +12,13 @@ from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.paths import Paths
+
+
+_STATES: Final = {
+    "off": "off: plugins.enabled is false",
+    "unreadable": "off: [plugins] cannot be read",
+    "unseen": "on; what is installed is looked at by the next prompt, or by `zeroclaw reload`",
+}
 
 
 def status(
@@ -46,8 +53,8 @@ def status(
 
 def _say_plugins(answer: dict[str, Any]) -> None:
     """Every plugin, whether it runs, and why not; then whether something waits for a reload."""
-    if not answer.get("pluginsEnabled", True):
-        say("  plugins   off: plugins.enabled is false, or [plugins] cannot be read")
+    if (words := _STATES.get(answer.get("pluginsState", ""))) is not None:
+        say(f"  plugins   {words}")
     for plugin in answer.get("plugins", []):
         name = f"{plugin['package']} {plugin['version'] or ''}".rstrip()
         instance = f" ({plugin['capability']} {plugin['binding']})" if plugin["capability"] else ""
