@@ -140,7 +140,10 @@ def explain(
     method: Annotated[str, typer.Argument(metavar="METHOD", help="A method, e.g. config/set.")],
     path: Annotated[
         str | None,
-        typer.Argument(metavar="[PATH]", help="For config methods: the path that would be written."),
+        typer.Argument(
+            metavar="[PATH]",
+            help="For config methods: the path that would be written; for config/map-key-rename either name.",
+        ),
     ] = None,
     agent: Annotated[
         str | None, typer.Option("--agent", metavar="NAME", help="For session methods: the agent.")
