@@ -47,6 +47,8 @@ class ConfigProperty:
     description: str | None
     default: str | None = None
     """The schema's ``default`` as the text an operator would store. It is only said: nothing puts it in."""
+    choices: tuple[str, ...] = ()
+    """The texts of the schema's ``enum``, where it has one."""
 
 
 class ConfigSchema:
@@ -181,6 +183,7 @@ def _properties(raw: Mapping[str, Any]) -> dict[str, ConfigProperty]:
             required=name in required,
             description=description if isinstance(description, str) else None,
             default=_as_text(schema["default"]) if "default" in schema else None,
+            choices=tuple(map(_as_text, cast("list[object]", schema.get("enum", [])))),
         )
     return found
 

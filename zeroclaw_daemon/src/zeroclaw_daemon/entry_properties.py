@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from zeroclaw_daemon.config.coercion import PropertyValueInvalid
@@ -52,6 +53,13 @@ class EntryProperties:
             return None
         identity, name = named
         return self._property(path, self._schema(identity.package), identity, name)
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """The properties of the instance with this key; none where nobody knows them."""
+        with suppress(IdentityInvalid, PackageUnknown):
+            schema = self._schema(InstanceIdentity.parse(key).package)
+            return () if schema is None else tuple(schema.properties)
+        return ()
 
     def check(self, path: str, value: object) -> None:
         """Refuse a value that the installed package would refuse. Where there is no package, every value is accepted.

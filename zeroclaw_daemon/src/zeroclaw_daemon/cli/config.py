@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zeroclaw_daemon.cli import config_file
+from zeroclaw_daemon.cli.completing import complete_path, complete_value
 from zeroclaw_daemon.cli.config_values import asked, from_input, note_unchecked, warn_visible
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, warned_snapshot
 from zeroclaw_daemon.cli.output import say, say_json, warn
@@ -37,10 +38,16 @@ app.command("migrate")(config_file.migrate)
 app.command("schema")(config_file.schema)
 
 
+PathArgument = Annotated[
+    str,
+    typer.Argument(metavar="PATH", help="The property, e.g. plugins.enabled.", autocompletion=complete_path),
+]
+
+
 @app.command("get")
 def get(
     context: typer.Context,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The property, e.g. plugins.enabled.")],
+    path: PathArgument,
     as_json: JsonOption = False,
 ) -> None:
     """Print one property. A secret is masked; `<unset>` means there is no value.
@@ -65,7 +72,10 @@ def get(
 def list_(
     context: typer.Context,
     prefix: Annotated[
-        str, typer.Argument(metavar="[PREFIX]", help="Only what is at or below this path.")
+        str,
+        typer.Argument(
+            metavar="[PREFIX]", help="Only what is at or below this path.", autocompletion=complete_path
+        ),
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -98,13 +108,14 @@ def list_(
 @app.command("set")
 def set_(
     context: typer.Context,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The property, e.g. plugins.enabled.")],
+    path: PathArgument,
     value: Annotated[
         str | None,
         typer.Argument(
             metavar="[VALUE]",
             help="The value. Lists are separated by commas, or are a JSON array. `-` reads it from standard input. Without "
             "one, a person is asked; a secret is not echoed.",
+            autocompletion=complete_value,
         ),
     ] = None,
     append: Annotated[bool, typer.Option("--append", help="Add to a list instead of replacing it.")] = False,
@@ -139,7 +150,9 @@ def delete(
     path: Annotated[
         str,
         typer.Argument(
-            metavar="PATH", help="A property, e.g. plugins.registry_url, or agents.ada as a whole."
+            metavar="PATH",
+            help="A property, e.g. plugins.registry_url, or agents.ada as a whole.",
+            autocompletion=complete_path,
         ),
     ],
     as_json: JsonOption = False,

@@ -92,7 +92,8 @@ def _told(found: Value, declared: ConfigProperty | None) -> str:
     """One line about what is wanted."""
     if declared is None:
         return f"{value_words(found)}. {found.description}"
-    parts = ["a secret" if declared.secret else declared.type.value]
+    words = f" of {', '.join(declared.choices)}" if declared.choices and not declared.secret else ""
+    parts = ["a secret" if declared.secret else declared.type.value + words]
     parts += ["required"] if declared.required else []
     if declared.default is not None and not declared.secret:
         parts.append(f"default {declared.default}")

@@ -39,7 +39,6 @@ Exit statuses: 0 done, 1 internal fault, 2 wrong usage, 3 bad input, 4 refused b
 app = typer.Typer(
     name="zeroclaw",
     help=_HELP,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zeroclaw_daemon.cli.completing import complete_package
 from zeroclaw_daemon.cli.environment import (
     Environment,
     JsonOption,
@@ -74,7 +75,12 @@ app.command("log")(log)
 app.command("migrate")(migrate)
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The package's name, as `plugin list` shows it.")
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="The package's name, as `plugin list` shows it.",
+        autocompletion=complete_package,
+    ),
 ]
 
 

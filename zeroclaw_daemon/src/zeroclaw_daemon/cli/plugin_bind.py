@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zeroclaw_daemon.cli.completing import complete_package
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, usable_snapshot
 from zeroclaw_daemon.cli.output import say, say_json
 from zeroclaw_daemon.cli.remedies import Place
@@ -39,7 +40,12 @@ EgressOption = Annotated[
 
 def bind(
     context: typer.Context,
-    package: Annotated[str, typer.Argument(metavar="PACKAGE", help="An installed package with a channel.")],
+    package: Annotated[
+        str,
+        typer.Argument(
+            metavar="PACKAGE", help="An installed package with a channel.", autocompletion=complete_package
+        ),
+    ],
     channel_alias: AliasOption = None,
     egress: EgressOption = None,
     as_json: JsonOption = False,
