@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
@@ -58,6 +59,6 @@ def make_private(directory: Path) -> None:
         directory.mkdir(mode=DIRECTORY_MODE)
     except FileExistsError:
         if not directory.is_dir():
-            raise
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", str(directory)) from None
     else:
         directory.chmod(DIRECTORY_MODE)

@@ -270,6 +270,20 @@ def test_a_linked_file_is_changed_where_it_is(file: Path) -> None:
     assert tomllib.loads(real.read_text())["plugins"]["enabled"] is True
 
 
+def test_links_that_go_round_are_an_error_of_the_file(file: Path) -> None:
+    file.symlink_to(file.with_name("other.toml"))
+    file.with_name("other.toml").symlink_to(file)
+    with pytest.raises(StorageError, match="too many levels of symbolic links") as caught:
+        set_properties(file, [("plugins.enabled", True)])
+    assert caught.value.details["errno"] == "ELOOP"
+
+
+def test_a_file_where_a_directory_should_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(StorageError, match=r"not a directory \(.*/taken\)$"):
+        set_properties(tmp_path / "taken" / "config.toml", [("plugins.enabled", True)])
+
+
 @pytest.mark.req("RPC-249")
 def test_a_file_that_does_not_parse_is_never_overwritten(file: Path) -> None:
     write(file, "[plugins\nenabled = true\n")

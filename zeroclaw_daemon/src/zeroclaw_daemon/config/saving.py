@@ -75,7 +75,7 @@ def replace_file(
         either, the new file, whole, stays.
     """
     steps = steps or Steps()
-    target = target.resolve()
+    target = real_path(target)
     try:
         _sweep(target)
         previous = _content(target)
@@ -100,12 +100,17 @@ def remove_file(target: Path, steps: Steps | None = None, *, what: str = "the co
     :raises StorageError: it is still there, or its absence may not outlast the machine.
     """
     steps = steps or Steps()
-    target = target.resolve()
+    target = real_path(target)
     try:
         steps.remove(target)
         _sync_directory(target.parent, steps)
     except OSError as error:
         raise storage_error(error, str(target), f"remove {what}") from error
+
+
+def real_path(path: Path) -> Path:
+    """The file behind all links. Links that lead nowhere but to each other are left, for whoever opens them to be told."""
+    return Path(os.path.realpath(path))
 
 
 def _content(target: Path) -> bytes | None:
@@ -171,13 +176,13 @@ def write_lock(
     :raises ConfigBusy: somebody else held it for ``wait`` seconds.
     :raises StorageError: the directory or the lock file cannot be made.
     """
-    lock = path.resolve()
+    lock = real_path(path)
     lock = lock.with_name(lock.name + ".lock")
     try:
         make_private(lock.parent)
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
-        raise storage_error(error, str(lock), f"open the lock file of {what}") from error
+        raise storage_error(error, str(error.filename or lock), f"open the lock file of {what}") from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ConfigBusy(f"{lock} is not a regular file", details={"path": str(lock)})
