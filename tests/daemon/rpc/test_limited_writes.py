@@ -203,3 +203,33 @@ async def test_a_call_that_waits_for_no_answer_is_judged_all_the_same(serving: S
         await wire.send({**write, "params": {"prop": "agents.ada.model", "value": "m"}})
         await wire.assert_silent()
         assert (await wire.call("config/get", {"prop": "agents.ada.model"}))["value"] == "m"
+
+
+@pytest.mark.req("RPC-080", "RPC-082")
+async def test_what_the_environment_says_judges_too_and_under_the_lock_as_well(serving: Serving) -> None:
+    """By the file alone the caller would be the operator, or could write something else."""
+    text = limited_to("agents.eve.*").replace("security.trust_daemon_uid = false\n", "")
+    env = {
+        "ZEROCLAW_security__trust_daemon_uid": "false",
+        "ZEROCLAW_permission_profiles__p__config_write_paths": "agents.ada.*",
+    }
+    async with serving(config=text, env=env, socket=True) as daemon, daemon.connect() as wire:
+        for prop in ("agents.eve.model", "rpc.max_local_connections", "security.trust_daemon_uid"):
+            error = await wire.fail("config/set", {"prop": prop, "value": "7"})
+            assert (error["code"], error["data"]["path"]) == (FORBIDDEN, prop)
+        assert daemon.config.text == text
+        await wire.call("config/set", {"prop": "agents.ada.model", "value": "m"})
+        assert "trust_daemon_uid" not in daemon.config.text
+        assert 'config_write_paths = ["agents.eve.*"]' in daemon.config.text
+
+
+@pytest.mark.req("RPC-239")
+async def test_an_edit_of_the_same_size_and_time_counts_at_the_next_request(serving: Serving) -> None:
+    async with serving(config=limited_to("agents.ada.*"), socket=True) as daemon, daemon.connect() as wire:
+        for allowed, other in [("ada", "eve"), ("eve", "ada")] * 3:
+            status = daemon.config.file.stat()
+            daemon.config.file.write_text(limited_to(f"agents.{allowed}.*"))
+            os.utime(daemon.config.file, ns=(status.st_atime_ns, status.st_mtime_ns))
+            for name, code in ((allowed, None), (other, FORBIDDEN)):
+                answer = await wire.ask("config/delete", {"prop": f"agents.{name}.model"})
+                assert answer.get("error", {"code": None})["code"] == code
