@@ -269,3 +269,22 @@ def test_a_form_that_cannot_be_edited_is_refused_and_not_mangled(file: Path) -> 
         n: {"model": n[0] if n != "ada" else "m"} for n in ("ada", "bob", "eve")
     }
     assert left_behind(file) == []
+
+
+def test_a_file_never_grows_beyond_what_can_be_read_again(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 1000
+    for module in ("store", "file"):
+        monkeypatch.setattr(f"zeroclaw_daemon.config.{module}.MAX_BYTES", most)
+    start = "schema_version = 1\n"
+    file.write_text(start)
+    room = most - len(f'{start}\n[memory]\nbackend = ""\n')
+    store = command(file)
+    with pytest.raises(ConfigCandidateInvalid, match=f"would be larger than {most} bytes"):
+        store.commit(lambda draft: draft.set("memory.backend", "é" + "y" * (room - 1)))
+    assert file.read_text() == start
+    store.commit(lambda draft: draft.set("memory.backend", "é" + "y" * (room - 2)))
+    assert file.stat().st_size == most
+    assert len(store.read().config.memory.backend) == room - 1
+    store.commit(lambda draft: draft.set("memory.backend", "small"))

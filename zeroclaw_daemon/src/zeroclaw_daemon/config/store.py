@@ -18,7 +18,7 @@ from tomlkit.exceptions import ParseError, TOMLKitError
 
 from zeroclaw_daemon.config.draft import Draft, ValueCheck, unchecked
 from zeroclaw_daemon.config.fidelity import faithful
-from zeroclaw_daemon.config.file import Snapshot, decode, parse, read_bytes, toml_values
+from zeroclaw_daemon.config.file import MAX_BYTES, Snapshot, decode, parse, read_bytes, toml_values
 from zeroclaw_daemon.config.line_ends import as_before, with_line_feeds
 from zeroclaw_daemon.config.location import Place
 from zeroclaw_daemon.config.migration import (
@@ -273,6 +273,9 @@ class ConfigStore:
         if not faithful(document, text):
             raise self._unmakeable()
         data = as_before(text, found.text).encode()
+        if len(data) > MAX_BYTES:  # nobody could read it again, and so nobody make it smaller
+            words = f"the file would be larger than {MAX_BYTES} bytes"
+            raise ConfigCandidateInvalid([Problem(str(self.path), "", words)])
         snapshot = self._accepted(data, found.raw or b"")
         install = prepare(snapshot) if prepare is not None else None
         self._source.adopt(snapshot, replace_file(self.path, data, self._steps))
