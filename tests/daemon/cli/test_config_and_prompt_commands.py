@@ -90,6 +90,14 @@ def test_without_a_value_and_without_a_person_nothing_is_written(
     assert not home.config_file.exists()
 
 
+def test_what_cannot_be_listed_is_told(home, zeroclaw) -> None:
+    home.configure('schema_version = 1\n[[plugins.entries]]\nname = "old.package"\n')
+    outcome = zeroclaw("config", "list", "gateway")
+    assert outcome.status == 0
+    assert "plugins.entries: 'old.package' is not listed" in outcome.err
+    assert "gateway.port" in outcome.out
+
+
 def test_append_adds_to_a_list_and_to_nothing_else(zeroclaw) -> None:
     path = "plugins.security.trusted_publisher_keys"
     zeroclaw("config", "set", path, "aa")

@@ -31,6 +31,7 @@ from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.shape import ROOT, MapOf, Node, RowsOf, TableOf, Value, ValueKind, children, step
 from zeroclaw_daemon.config.source import FileSource
 from zeroclaw_daemon.config.store import ConfigStore
+from zeroclaw_daemon.config.unnamed import unnamed
 from zeroclaw_host.sandbox.limits import MOST
 from zeroclaw_host.services.sealing import KeyFile
 
@@ -380,3 +381,32 @@ def test_a_variable_names_a_value_of_an_instance_as_a_path_does() -> None:
     row = parse(FULL.encode(), Path("c.toml"), env={name: "z"}).config.plugins.entry(OTHER_ROW)
     assert row is not None
     assert {key: text.get_secret_value() for key, text in row.config.items()} == {"url": "x", "a.b": "z"}
+
+
+def test_what_no_path_can_name_is_told_and_all_else_is_listed() -> None:
+    config = config_of(
+        f"""
+        [[plugins.entries]]
+        name = "old.package"
+        [plugins.entries.config]
+        token = "hunter2"
+        [[plugins.entries]]
+        name = "{ROW}"
+        [plugins.entries.config]
+        "a.b" = "1"
+        "a\\u001b" = "2"
+        [[plugins.entries.tls_profiles]]
+        name = "p.q"
+        hosts = ["h"]
+        [agents.ada]
+        """
+    )
+    assert list(unnamed(config)) == [
+        ("plugins.entries", "old.package"),
+        (f"plugins.entries.{ROW}.config", "a\x1b"),
+        (f"plugins.entries.{ROW}.tls_profiles", "p.q"),
+    ]
+    listed = [each.path for each in list_properties(config)]
+    assert f"plugins.entries.{ROW}.config.a.b" in listed
+    assert not any("old" in path or "p.q" in path or "\x1b" in path for path in listed)
+    assert not list(unnamed(config_of(FULL)))

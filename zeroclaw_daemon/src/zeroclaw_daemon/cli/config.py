@@ -85,6 +85,7 @@ def list_(
     separated by tabs. `--json` tells the kind, the default and where the value is from as well.
     """
     from zeroclaw_daemon.config.properties import list_properties, node_at
+    from zeroclaw_daemon.config.unnamed import unnamed
 
     current = environment(context)
     current.json = as_json
@@ -92,6 +93,10 @@ def list_(
     found = list(list_properties(shown.snapshot.config, prefix))
     if prefix and not found:
         node_at(prefix.rstrip("."), shown.snapshot.config)
+    for path, name in unnamed(shown.snapshot.config):
+        warn(
+            f"{path}: {name!r} is not listed, for no path can name it; look at it, and change it, in the file"
+        )
     if as_json:
         say_json([shown.as_json(each) for each in found])
         return
