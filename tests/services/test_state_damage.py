@@ -121,3 +121,28 @@ def test_a_process_does_not_use_the_connections_of_the_one_it_was_forked_from(ho
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stdout == "unavailable ['failed']\nunavailable ['failed']\n3 b'newer'\n", done.stderr
+
+
+def test_a_plugin_that_reads_and_cannot_write_does_not_fill_the_log(home: Home) -> None:
+    """Each word is told once until writing works again, however often reading works in between."""
+    store = home.store(busy_seconds=0)
+    with home.inside() as raw:
+        for outage in range(1, 3):
+            raw.execute("BEGIN IMMEDIATE")
+            for _ in range(5):
+                assert store.get(OTHER, "a") == StateEntry(b"other's", 1)
+                with pytest.raises(StateFault):
+                    store.put(DEMO, "b", b"", None)
+            raw.execute("ROLLBACK")
+            assert home.reasons == ["busy"] * outage
+            store.delete(DEMO, "b", store.put(DEMO, "b", b"", None))
+    key = home.key.read_bytes()
+    for outage in range(1, 3):
+        home.key.unlink()
+        for _ in range(3):
+            with pytest.raises(StateFault):
+                store.get(DEMO, "a")
+        home.key.write_bytes(key)
+        home.key.chmod(0o600)
+        assert store.get(OTHER, "a") == StateEntry(b"other's", 1)
+        assert home.reasons[2:] == ["missing"] * outage

@@ -73,7 +73,7 @@ class DurableState:
 
     :param path: the database; it and what lies beside it can be read by their owner alone.
     :param key_file: the key it is sealed with.
-    :param report: told why state is not available, once until something works again.
+    :param report: told why state is not available, once until that works again: reading, or writing.
     """
 
     def __init__(
@@ -87,7 +87,8 @@ class DurableState:
         self._file = file or StateFile(path)
         self._key_file = key_file
         self._report = report
-        self._reported: str | None = None
+        self._reported: dict[str, bool] = {}
+        """What was told, and whether it was about writing."""
 
     def close(self) -> None:
         """Close the database. A later use opens it again."""
@@ -116,9 +117,9 @@ class DurableState:
             found = self._find(connection, install, instance, key)
             return None if found is None else StateEntry(found.value, found.revision)
 
-        if not self._answer(lambda: self._file.exists):
+        if not self._answer(lambda: self._file.exists, writes=False):
             return None
-        return self._answer(lambda: self._attempt(read, remaining, writes=False))
+        return self._answer(lambda: self._attempt(read, remaining, writes=False), writes=False)
 
     def put(
         self,
@@ -142,11 +143,11 @@ class DurableState:
         def write(connection: Connection, install: InstallKey) -> int:
             return self._put(connection, install, instance, key, value, expected_revision)
 
-        if not self._answer(lambda: self._file.exists):
+        if not self._answer(lambda: self._file.exists, writes=True):
             if expected_revision is not None:
                 raise StateFault("conflict")
-            self._answer(self._create)
-        return self._answer(lambda: self._attempt(write, remaining, writes=True))
+            self._answer(self._create, writes=True)
+        return self._answer(lambda: self._attempt(write, remaining, writes=True), writes=True)
 
     def delete(
         self,
@@ -174,9 +175,9 @@ class DurableState:
             index = connection.indexes[owner]
             index.total -= index.sizes.pop(locator)
 
-        if not self._answer(lambda: self._file.exists):
+        if not self._answer(lambda: self._file.exists, writes=True):
             raise StateFault("not-found")
-        self._answer(lambda: self._attempt(erase, remaining, writes=True))
+        self._answer(lambda: self._attempt(erase, remaining, writes=True), writes=True)
 
     # --- for operators --------------------------------------------------------------------------------------------------
 
@@ -325,7 +326,8 @@ class DurableState:
             try:
                 with self._file.transaction(remaining, writes=writes) as connection:
                     result = work(connection, key_in_force(connection, self._key_file.read()))
-                self._reported = None
+                if self._reported:
+                    self._reported = {} if writes else {what: of for what, of in self._reported.items() if of}
                 return result
             except RowBroken:
                 if attempt == _ATTEMPTS - 1:
@@ -341,13 +343,13 @@ class DurableState:
             "key_replaced", "was changed by somebody else, or is sealed with another key than the present one"
         )
 
-    def _answer(self, work: Callable[[], Result]) -> Result:
+    def _answer(self, work: Callable[[], Result], *, writes: bool) -> Result:
         """What a guest gets: the result, or a word. The reason is for the log."""
         try:
             result = work()
         except StorageError as error:
-            if self._reported != error.message:
-                self._reported = error.message
+            if error.message not in self._reported:
+                self._reported = {**self._reported, error.message: writes}
                 self._report(error)
             raise StateFault("unavailable") from error
         return result
