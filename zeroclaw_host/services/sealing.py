@@ -102,7 +102,11 @@ class KeyFile:
         following = self._key_in(self.next_path)
         present = self._key_in(self.path)
         if present is None:
-            raise self._unavailable("missing", "does not exist", self.path)
+            raise self._unavailable(
+                "missing",
+                "does not exist, and what is sealed with it cannot be opened before it is put back",
+                self.path,
+            )
         if following is None or following.same_as(present):
             return present
         pair = self._pair

@@ -121,6 +121,14 @@ async def test_a_failing_tool_is_told_with_its_causes() -> None:
     assert result == ToolResult(False, "", "the file cannot be read: no such device")
 
 
+async def test_a_cause_that_the_message_quotes_is_told_once() -> None:
+    error = StorageError("the row cannot be read: no such file")
+    error.__cause__ = StorageError("no such file")
+    error.__cause__.__cause__ = OSError("no such device")
+    result = await call(Repeat(error=error), '{"text": "x"}')
+    assert result.error == "the row cannot be read: no such file: no such device"
+
+
 async def test_a_plugin_that_died_is_told_in_its_own_words_and_not_in_the_hosts() -> None:
     traceback = "\n".join(["Traceback (most recent call last):", *(f"  line {n}" for n in range(50)), "E: x"])
     error = GuestTrap("the plugin raised E: x", details={"traceback": traceback, "backtrace": ("f", "g")})

@@ -56,6 +56,14 @@ def test_a_row_under_a_wrong_name_says_which_rows_there_are(home, zeroclaw) -> N
     assert f"there is no row redact; there is {KEY}\n" in outcome.err
 
 
+def test_where_there_is_no_row_at_all_the_way_to_one_is_told(home, zeroclaw) -> None:
+    home.configure("schema_version = 1\n")
+    outcome = zeroclaw("config", "set", "plugins.entries.redact.config.replacement", "x")
+    assert outcome.status == 5
+    assert "there is no row redact; there is none. Installing a package with a configuration" in outcome.err
+    assert "`zeroclaw plugin info NAME`" in outcome.err
+
+
 def test_what_an_operator_named_can_be_deleted_with_all_below_it(home, zeroclaw) -> None:
     home.configure(ROW + '[agents.ada]\nmodel = "m" # hers\n[agents.bob]\n')
     assert zeroclaw("config", "delete", "agents.ada").out == "agents.ada = <unset>\n"

@@ -96,6 +96,13 @@ def test_clearing_asks_and_takes_no_for_an_answer(zeroclaw, filled, monkeypatch)
         quiet(outcome)
 
 
+def test_where_nobody_can_be_asked_clearing_has_to_be_told(zeroclaw, filled) -> None:
+    outcome = zeroclaw("plugin", "state", "clear", ECHO.key)
+    assert outcome.status == 2
+    assert "--yes" in outcome.err
+    assert sum(used.entries for used in filled.usage().instances if used.instance == ECHO) == 2
+
+
 @pytest.mark.parametrize("key", ["wat-echo", "zpi1_", "zpi1_AAAA"])
 def test_a_text_that_is_no_key_is_refused(zeroclaw, filled, key: str) -> None:
     outcome = zeroclaw("plugin", "state", "clear", key, "--yes")
@@ -108,7 +115,7 @@ def test_state_that_cannot_be_read_is_said(home, zeroclaw, filled) -> None:
     home.key_file.path.unlink()
     outcome = zeroclaw("plugin", "state")
     assert outcome.status == 7
-    assert "does not exist" in outcome.err
+    assert outcome.err.count("does not exist, and what is sealed with it") == 1
     assert zeroclaw("plugin", "state", "clear", ECHO.key, "--yes").status == 7
     KeyFile(home.key_file.path).read_or_create()
     outcome = zeroclaw("plugin", "state")

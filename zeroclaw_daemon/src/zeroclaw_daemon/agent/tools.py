@@ -122,7 +122,11 @@ def _told(error: ZeroclawError) -> str:
     For a plugin's end its own words say more than the engine's, which are in the log.
     """
     if not isinstance(error, PluginError):
-        return ": ".join((error.message, *error.causes()))
+        told = error.message
+        for cause in error.causes():
+            if cause not in told:  # a message that quotes its cause has said it
+                told = f"{told}: {cause}"
+        return told
     evidence = (f"{label}:\n{text}" for label, text in error.evidence(lines=_MAX_EVIDENCE_LINES))
     return "\n".join((error.message, *evidence))
 

@@ -209,7 +209,10 @@ class PairedTokens:
             tokens = self.list()
             found = next((token for token in tokens if token.id == token_id), None)
             if found is None:
-                raise TokenNotFound("no paired token has this id", details={"id": token_id})
+                raise TokenNotFound(
+                    "no paired token has this id; `zeroclaw auth list` shows the ids",
+                    details={"id": token_id},
+                )
             self._save(tuple(token for token in tokens if token is not found))
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, warned_snapshot
 from zeroclaw_daemon.cli.output import say, say_json, table, warn
-from zeroclaw_host.errors import Kind, Remedy, RemedyAction, StorageError, ZeroclawError
+from zeroclaw_host.errors import Kind, Remedy, RemedyAction, StorageError, UsageError, ZeroclawError
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.visible import visible
 
@@ -138,6 +139,8 @@ def clear(
     instance = InstanceIdentity.parse(key)
     state = durable_state(current)
     if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("nobody is there to be asked whether it may be deleted: --yes says so")
         entries = sum(usage.entries for usage in state.usage().instances if usage.instance == instance)
         about = f"{instance.package} ({instance.capability.value}, binding {instance.binding})"
         typer.confirm(f"Delete {entries} entries of {visible(about)} for good?", abort=True, err=True)

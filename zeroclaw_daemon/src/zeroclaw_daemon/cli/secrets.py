@@ -92,7 +92,8 @@ def status(context: typer.Context, as_json: JsonOption = False) -> None:
             }
         )
     else:
-        say(f"key         {visible(str(file.path))}{'' if file.exists else ' (not there yet)'}")
+        absent = " (missing)" if fault is not None else " (not there yet)"
+        say(f"key         {visible(str(file.path))}{'' if file.exists else absent}")
         say(f"sealed      {counts.sealed} secrets")
         if counts.legacy:
             say(f"            {counts.legacy} more as early releases sealed them; rotating seals them anew")

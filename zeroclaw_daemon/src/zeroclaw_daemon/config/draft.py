@@ -357,7 +357,12 @@ def _known(rows: Sequence[object]) -> list[str]:
 
 def _no_row(segments: Sequence[str], position: int, known: Sequence[str] = ()) -> UnknownProperty:
     path = ".".join(segments)
+    rows = f"there is {', '.join(known) or 'none'}"
+    if not known and tuple(segments[:position]) == ("plugins", "entries"):
+        rows += (
+            ". Installing a package with a configuration makes one; `zeroclaw plugin info NAME` shows its key"
+        )
     return UnknownProperty(
-        f"Unknown property {path}: there is no row {segments[position]}; there is {', '.join(known) or 'none'}",
+        f"Unknown property {path}: there is no row {segments[position]}; {rows}",
         details={"property": path, "rows": tuple(known)},
     )
