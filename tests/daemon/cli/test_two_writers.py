@@ -17,7 +17,7 @@ from config_stores import COMMENTED
 
 PATIENCE = 60
 """Seconds after which a daemon that does not answer hangs."""
-ROUNDS = 6
+ROUNDS = 4
 PAUSE = 0.02
 """Seconds between two calls, so that the command beside them comes to its turn."""
 
