@@ -84,6 +84,22 @@ def test_a_first_secret_makes_no_key_where_state_is_sealed_with_one_that_is_lost
     assert state_of(paths).get(DEMO, "a") == StateEntry(b"1", 1)
 
 
+def test_who_starts_over_without_the_key_takes_away_what_it_had_sealed(paths: Paths) -> None:
+    """As the page about security says."""
+    set_secret(paths)
+    state_of(paths).put(DEMO, "a", b"1", None)
+    Path(paths.key_file).unlink()
+
+    store_of(paths).commit(lambda draft: draft.unset(SECRET))
+    with pytest.raises(KeyUnavailable):
+        set_secret(paths)
+    for path in Path(paths.data_dir).glob("plugin-state.db*"):
+        path.unlink()
+    set_secret(paths)
+    assert state_of(paths).get(DEMO, "a") is None
+    assert state_of(paths).put(DEMO, "a", b"1", None) == 1
+
+
 @pytest.mark.parametrize("text", [ROW, ROW + '[plugins.entries.config]\ntoken = "plain"\n', "", "[plugins"])
 def test_where_nothing_is_sealed_the_first_who_needs_a_key_makes_it(paths: Paths, text: str) -> None:
     Path(paths.config_file).write_text(text)
