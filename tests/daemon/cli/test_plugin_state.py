@@ -181,7 +181,7 @@ def test_a_rotation_is_one_command(home, zeroclaw, filled) -> None:
     status = zeroclaw("secrets", "status", "--json")
     assert status.json == {
         "key_file": str(home.key_file.path), "key": "usable", "rotation_interrupted": False,
-        "secrets": {"sealed": 1, "legacy": 0, "plain": []},
+        "secrets": {"sealed": 1, "legacy": 0, "plain": [], "unreadable": []},
     }  # fmt: skip
     quiet(outcome, status)
 

@@ -13,6 +13,7 @@ from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.cli.environment import Environment
+    from zeroclaw_host.errors import ZeroclawError
 
 app = typer.Typer(
     help="""Manage the key that secrets and plugins' state are sealed with.
@@ -67,28 +68,37 @@ def rotate(context: typer.Context, as_json: JsonOption = False) -> None:
 def status(context: typer.Context, as_json: JsonOption = False) -> None:
     """Say whether there is a usable key, how many secrets are sealed, and whether a rotation was interrupted.
 
-    The exit status is 7 when the key cannot be used. No secret is shown.
+    The exit status is 7 when the key cannot be used, and 3 when it does not open a secret. No secret is shown.
     """
-    from zeroclaw_daemon.config.sealed import count_secrets
+    from zeroclaw_daemon.config.sealed import count_secrets, unreadable_secrets
     from zeroclaw_host.services.sealing import KeyUnavailable
 
     current = environment(context)
     current.json = as_json
     file = current.key_file
     counts = count_secrets(current.config_file)
-    fault: KeyUnavailable | None = None
+    fault: ZeroclawError | None = None
+    unreadable = list[str]()
     if file.exists or file.rotating or counts.sealed or counts.legacy:
         try:
             file.read()
         except KeyUnavailable as error:
             fault = error
+    usable = "unusable" if fault else "usable"
+    if fault is None and (found := unreadable_secrets(current.config_file, file)):
+        fault, unreadable = found[0], [str(each.details["property"]) for each in found]
     if as_json:
         say_json(
             {
                 "key_file": str(file.path),
-                "key": "missing" if not file.exists else "unusable" if fault else "usable",
+                "key": usable if file.exists else "missing",
                 "rotation_interrupted": file.rotating,
-                "secrets": {"sealed": counts.sealed, "legacy": counts.legacy, "plain": list(counts.plain)},
+                "secrets": {
+                    "sealed": counts.sealed,
+                    "legacy": counts.legacy,
+                    "plain": list(counts.plain),
+                    "unreadable": unreadable,
+                },
             }
         )
     else:
@@ -97,6 +107,8 @@ def status(context: typer.Context, as_json: JsonOption = False) -> None:
         say(f"sealed      {counts.sealed} secrets")
         if counts.legacy:
             say(f"            {counts.legacy} more as early releases sealed them; rotating seals them anew")
+        for path in unreadable:
+            say(f"unreadable  {visible(path)}, which another key sealed, or which was changed")
         for path in counts.plain:
             say(f"written out {visible(path)}")
         if file.rotating:

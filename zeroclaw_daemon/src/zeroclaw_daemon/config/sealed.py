@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from tomlkit import TOMLDocument
 
+from zeroclaw_daemon.config.coercion import MASKS
 from zeroclaw_daemon.config.file import decode, read_bytes, toml_values
 from zeroclaw_daemon.config.overrides import overrides_in
-from zeroclaw_daemon.config.properties import MASKS
 from zeroclaw_daemon.config.shape import ROOT, MapOf, Node, RowsOf, TableOf, Value, ValueKind, step
 from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.services.install_key import LEGACY, REFERENCE
@@ -109,6 +109,15 @@ def count_secrets(path: Path) -> SecretCounts:
     )
 
 
+def unreadable_secrets(path: Path, key_file: KeyFile) -> tuple[SecretUnreadable, ...]:
+    """What is wrong with each sealed text of a configuration file that the key does not open.
+
+    :raises KeyUnavailable: there is a sealed text, and no usable key. ConfigSyntaxInvalid, StorageError: as :func:`count_secrets`.
+    """
+    found = _walk(ROOT, toml_values(decode(read_bytes(path) or b"", path), path))
+    return tuple(fault for secret in found if (fault := _fault(secret, key_file)) is not None)
+
+
 class SecretUnreadable(SealBroken):
     """A sealed text of the file cannot be read. ``details`` holds ``property``; the remedy is to set it anew."""
 
@@ -128,11 +137,8 @@ def check_secrets(document: TOMLDocument, key_file: KeyFile) -> None:
     :raises KeyUnavailable: there is one, and no usable key.
     """
     for secret in secrets_in(document):
-        if is_sealed(secret.text):
-            try:
-                key_file.read().unseal(secret.text)
-            except SealBroken as error:
-                raise SecretUnreadable(secret, error) from error
+        if (fault := _fault(secret, key_file)) is not None:
+            raise fault
 
 
 def reseal_secrets(document: TOMLDocument, key: InstallKey, *, env: Mapping[str, str]) -> int:
@@ -150,6 +156,16 @@ def reseal_secrets(document: TOMLDocument, key: InstallKey, *, env: Mapping[str,
                 raise SecretUnreadable(secret, error) from error
             count += 1
     return count
+
+
+def _fault(secret: Secret, key_file: KeyFile) -> SecretUnreadable | None:
+    """Why a sealed text cannot be read; None where it can, or is not sealed."""
+    if is_sealed(secret.text):
+        try:
+            key_file.read().unseal(secret.text)
+        except SealBroken as error:
+            return SecretUnreadable(secret, error)
+    return None
 
 
 def _renewed(text: str, key_file: KeyFile) -> str | None:
