@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from zeroclaw_daemon.config.properties import MASK
+from zeroclaw_daemon.config.coercion import MASK
 
 ROW: Final = "zpi1_WyJub3RlcyIsInRvb2wiLCJub3RlcyJd"
 """The key of the tool of a package named notes."""

@@ -197,17 +197,29 @@ class StateFile:
             self._idle.append(connection)
 
     def _begin(self, connection: Connection, remaining: Remaining, end: float, begin: str) -> None:
-        pause = _POLL_SECONDS[0]
-        while True:
+        def attempt() -> None:
             try:
                 connection.raw.execute(begin)
                 connection.raw.execute("SELECT 1 FROM plugin_state LIMIT 1").fetchone()
-                return
+            except sqlite3.OperationalError:
+                if connection.raw.in_transaction:
+                    connection.raw.execute("ROLLBACK")
+                raise
+
+        self._patiently(attempt, remaining, end)
+
+    def _patiently(self, attempt: Callable[[], None], remaining: Remaining, end: float) -> None:
+        """Try until no other program is in the way, as long as the caller has time.
+
+        :raises sqlite3.OperationalError: there is no time left, or another program was not the reason.
+        """
+        pause = _POLL_SECONDS[0]
+        while True:
+            try:
+                return attempt()
             except sqlite3.OperationalError as error:
                 if not _is_busy(error):
                     raise
-                if connection.raw.in_transaction:
-                    connection.raw.execute("ROLLBACK")
                 left = min(remaining(), end - self._now())
                 if left <= 0:
                     raise
@@ -227,19 +239,13 @@ class StateFile:
 
     def _open(self, file: tuple[int, int], remaining: Remaining, end: float) -> Connection:
         raw = connect(self.path)
+
+        def attempt() -> None:
+            raw.executescript(SETTINGS)
+            self._recognise(raw, file, remaining)
+
         try:
-            pause = _POLL_SECONDS[0]
-            while True:
-                try:
-                    raw.executescript(SETTINGS)
-                    self._recognise(raw, file, remaining)
-                    break
-                except sqlite3.OperationalError as error:
-                    left = min(remaining(), end - self._now())
-                    if not _is_busy(error) or left <= 0:
-                        raise
-                self._sleep(min(pause, left))
-                pause = min(2 * pause, _POLL_SECONDS[1])
+            self._patiently(attempt, remaining, end)
             if self._look() != file:
                 raise self.unavailable("failed", "was replaced while it was opened")
         except BaseException:

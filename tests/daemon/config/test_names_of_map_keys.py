@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from property_cases import FULL, OTHER_ROW, ROW
 
 from zeroclaw_daemon.config import names
+from zeroclaw_daemon.config.coercion import PropertyValueInvalid
 from zeroclaw_daemon.config.draft import Draft
 from zeroclaw_daemon.config.file import Snapshot, parse
 from zeroclaw_daemon.config.map_keys import MapKeyExists, MapKeyNotFound, keys, map_at
 from zeroclaw_daemon.config.problems import ConfigCandidateInvalid
-from zeroclaw_daemon.config.properties import PropertyValueInvalid, UnknownProperty
+from zeroclaw_daemon.config.properties import UnknownProperty
 from zeroclaw_daemon.config.source import FileSource
 from zeroclaw_daemon.config.store import ConfigStore
 from zeroclaw_host.instance import InstanceIdentity

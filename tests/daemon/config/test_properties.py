@@ -13,15 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_cases import FULL, GRANTS, OTHER_ROW, PROFILES, ROW
 
+from zeroclaw_daemon.config.coercion import MASK, PropertyValueInvalid, coerce
 from zeroclaw_daemon.config.draft import Draft
 from zeroclaw_daemon.config.file import parse
 from zeroclaw_daemon.config.plugin_schema import PluginLimits
 from zeroclaw_daemon.config.problems import ConfigCandidateInvalid
 from zeroclaw_daemon.config.properties import (
-    MASK,
-    PropertyValueInvalid,
     UnknownProperty,
-    coerce,
     find_value,
     get_property,
     list_properties,

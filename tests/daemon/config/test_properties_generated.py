@@ -12,17 +12,11 @@ from generated_configs import configurations, keys_and_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zeroclaw_daemon.config.coercion import MASK
+from zeroclaw_daemon.config.coercion import MASK, PropertyError
 from zeroclaw_daemon.config.draft import Draft
 from zeroclaw_daemon.config.file import Snapshot, parse
 from zeroclaw_daemon.config.map_keys import keys
-from zeroclaw_daemon.config.properties import (
-    PropertyError,
-    find_value,
-    get_property,
-    list_properties,
-    segments_of,
-)
+from zeroclaw_daemon.config.properties import find_value, get_property, list_properties, segments_of
 from zeroclaw_daemon.config.shape import ValueKind
 
 FILE = Path("c.toml")

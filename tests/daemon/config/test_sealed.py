@@ -8,8 +8,8 @@ import pytest
 import tomlkit
 from config_stores import command, key_of, live
 
+from zeroclaw_daemon.config.coercion import PropertyError
 from zeroclaw_daemon.config.file import load
-from zeroclaw_daemon.config.properties import PropertyError
 from zeroclaw_daemon.config.sealed import secrets_in
 from zeroclaw_host.services.sealing import KeyUnavailable
 

@@ -11,7 +11,8 @@ from typing import Any
 import property_cases
 import pytest
 
-from zeroclaw_daemon.config.properties import MASK, UNSET
+from zeroclaw_daemon.config.coercion import MASK
+from zeroclaw_daemon.config.properties import UNSET
 from zeroclaw_daemon.rpc.errors import INVALID_PARAMS
 
 pytestmark = pytest.mark.anyio

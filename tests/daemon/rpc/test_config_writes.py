@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zeroclaw_daemon.config.properties import MASK, get_property
+from zeroclaw_daemon.config.coercion import MASK
+from zeroclaw_daemon.config.properties import get_property
 from zeroclaw_daemon.config.saving import Steps
 from zeroclaw_daemon.rpc.errors import FORBIDDEN, INTERNAL, INVALID_PARAMS
 from zeroclaw_daemon.rpc.methods.table import TABLE

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_daemon.config.paths import Paths
-    from zeroclaw_daemon.config.schema import Config
 
 
 _TRUTHS: Final = ("true", "false")
@@ -93,16 +92,9 @@ def _words(path: str, snapshot: Snapshot, paths: Paths) -> tuple[str, ...]:
         case ValueKind.BOOL:
             return _TRUTHS
         case ValueKind.REFERENCE:
-            return _providers(snapshot.config)
+            return snapshot.config.providers.names()
         case _:
             return found.choices
-
-
-def _providers(config: Config) -> tuple[str, ...]:
-    from zeroclaw_daemon.config.schema import BUILT_IN_PROVIDER
-
-    named = (f"{kind}.{alias}" for kind, aliases in config.providers.models.items() for alias in aliases)
-    return (BUILT_IN_PROVIDER, *named)
 
 
 def _packages(snapshot: Snapshot, paths: Paths) -> list[str]:

@@ -10,6 +10,7 @@ import tomlkit
 from tomlkit import TOMLDocument
 from tomlkit.items import AoT, Array, InlineTable
 
+from zeroclaw_daemon.config.coercion import PropertyValueInvalid, coerce
 from zeroclaw_daemon.config.fidelity import faithful, has_dotted_keys
 from zeroclaw_daemon.config.items import Writable, new_table, write
 from zeroclaw_daemon.config.map_keys import (
@@ -21,14 +22,7 @@ from zeroclaw_daemon.config.map_keys import (
     row_named_by,
 )
 from zeroclaw_daemon.config.mentions import written_key
-from zeroclaw_daemon.config.properties import (
-    PropertyValueInvalid,
-    UnknownProperty,
-    coerce,
-    find_value,
-    node_at,
-    segments_of,
-)
+from zeroclaw_daemon.config.properties import UnknownProperty, find_value, node_at, segments_of
 from zeroclaw_daemon.config.remarks import below_the_keys, kept_after_removal
 from zeroclaw_daemon.config.renaming import renamed
 from zeroclaw_daemon.config.shape import RowsOf, Value, ValueKind

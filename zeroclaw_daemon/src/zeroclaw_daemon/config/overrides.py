@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
+from zeroclaw_daemon.config.coercion import PropertyError, coerce_text
 from zeroclaw_daemon.config.problems import Problem
-from zeroclaw_daemon.config.properties import PropertyError, coerce_text, find_value, segments_of
+from zeroclaw_daemon.config.properties import find_value, segments_of
 from zeroclaw_daemon.config.shape import ROOT, Node, RowsOf, step
 
 PREFIX: Final = "ZEROCLAW_"

@@ -17,11 +17,8 @@ from pydantic import BaseModel, SecretStr
 
 from zeroclaw_daemon.config.coercion import (
     MASK,
-    MASKS,
     PropertyError,
     PropertyValueInvalid,
-    coerce,
-    coerce_text,
 )
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.shape import (
@@ -36,13 +33,9 @@ from zeroclaw_daemon.config.shape import (
     step,
     takes_values,
 )
+from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import Kind
 from zeroclaw_host.visible import is_plain
-
-__all__ = [
-    "MASK", "MASKS", "UNSET", "Property", "PropertyError", "PropertyValueInvalid", "UnknownProperty", "coerce", "coerce_text",
-    "find_value", "get_property", "list_properties", "node_at", "segments_of", "unknown_property",
-]  # fmt: skip
 
 UNSET: Final = "<unset>"
 """Stands for the absence of a value wherever one is shown."""
@@ -154,7 +147,7 @@ def _walk(node: Node, current: object, path: tuple[str, ...], *, populated: bool
     whole = as_value(node)
     if whole is not None and not whole.kept:
         is_set = populated and current is not None and (isinstance(node, Value) or bool(current))
-        yield Property(".".join(path), whole, _shown(current), is_set)
+        yield Property(".".join(path), whole, as_json(current), is_set)
     match node:
         case Value():
             return
@@ -181,20 +174,28 @@ def _is_segment(key: str) -> bool:
     return bool(key) and "." not in key and is_plain(key)
 
 
-def _shown(value: object) -> object:
-    """The value as JSON has it; a secret is masked."""
+def as_json(value: object, *, defaults: bool = False) -> JsonValue:
+    """A value of the configuration, or all of it, as JSON has it, with :data:`MASK` in place of every secret.
+
+    :param defaults: whether what nobody set is there as well.
+    """
     match value:
         case SecretStr():
             return MASK
         case BaseModel():
-            return value.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+            members = ((name, getattr(value, name)) for name in type(value).model_fields)
+            return {
+                name: as_json(element, defaults=defaults)
+                for name, element in members
+                if defaults or (name in value.model_fields_set and element is not None)
+            }
         case Mapping():
-            members = cast("Mapping[str, object]", value).items()
-            return {key: _shown(element) for key, element in members}
+            keyed = cast("Mapping[str, object]", value).items()
+            return {key: as_json(element, defaults=defaults) for key, element in keyed}
         case tuple():
-            return [_shown(element) for element in cast("tuple[object, ...]", value)]
+            return [as_json(element, defaults=defaults) for element in cast("tuple[object, ...]", value)]
         case _:
-            return value
+            return cast("JsonValue", value)
 
 
 def unknown_property(path: str, config: Config | None = None) -> UnknownProperty:

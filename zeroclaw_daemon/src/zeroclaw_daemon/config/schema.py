@@ -104,6 +104,13 @@ class Providers(Section):
         description="Model endpoints by kind and name.",
     )
 
+    def names(self) -> tuple[str, ...]:
+        """What an agent's ``provider`` may say: the built-in one, then each endpoint as ``<kind>.<alias>``."""
+        return (
+            BUILT_IN_PROVIDER,
+            *(f"{kind}.{alias}" for kind, aliases in self.models.items() for alias in aliases),
+        )
+
 
 class Security(Section):
     """``[security]``: who the local machine's users are to the daemon."""
@@ -236,12 +243,12 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _agents_have_providers(self) -> Config:
-        known = [f"{kind}.{alias}" for kind, aliases in self.providers.models.items() for alias in aliases]
+        known = self.providers.names()
         for name, agent in self.agents.items():
-            if agent.provider != BUILT_IN_PROVIDER and agent.provider not in known:
+            if agent.provider not in known:
                 raise RuleBroken(
                     ("agents", name, "provider"),
-                    f"there is no provider {agent.provider}{_known([BUILT_IN_PROVIDER, *known])}",
+                    f"there is no provider {agent.provider}{_known(known)}",
                 )
         return self
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
-from pydantic import BaseModel, SecretStr
 
 from zeroclaw_daemon.authority.principal import Authority, Forbidden, Principal
 from zeroclaw_daemon.config import map_keys
@@ -23,8 +22,8 @@ from zeroclaw_daemon.config.draft import Draft
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.problems import ConfigCandidateInvalid, ConfigFileInvalid
 from zeroclaw_daemon.config.properties import (
-    MASK,
     Property,
+    as_json,
     find_value,
     get_property,
     list_properties,
@@ -101,7 +100,7 @@ class ConfigMethods:
         def read() -> models.ValueResult | models.WholeResult:
             config = self._store.current().config
             if params.prop is None:
-                return models.WholeResult.model_validate(_masked(config))
+                return models.WholeResult.model_validate(as_json(config, defaults=True))
             return models.ValueResult(prop=params.prop, value=get_property(config, params.prop).shown)
 
         return await self._read(read)
@@ -308,18 +307,3 @@ def _hint(value: Value) -> str:
     """The type in a few words."""
     words = " | ".join(value.choices) if value.kind is ValueKind.ENUM else value.kind.value
     return f"{words}, optional" if value.optional else words
-
-
-def _masked(value: object) -> JsonValue:
-    """A configuration as JSON, with the mask in place of every secret."""
-    match value:
-        case BaseModel():
-            return {name: _masked(getattr(value, name)) for name in type(value).model_fields}
-        case SecretStr():
-            return MASK
-        case Mapping():
-            return {str(key): _masked(each) for key, each in cast("Mapping[object, object]", value).items()}
-        case tuple():
-            return [_masked(each) for each in cast("tuple[object, ...]", value)]
-        case _:
-            return value
