@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zeroclaw_host.errors import Kind, UsageError
-from zeroclaw_host.services.sealing import InstallKey, SealBroken, is_sealed
+from zeroclaw_host.services.install_key import InstallKey, SealBroken, is_sealed
 from zeroclaw_host.services.state_rows import Row, RowBroken, record_of
 
 RAW = bytes(range(32))

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from zeroclaw_host.errors import Kind, RemedyAction, StorageError
 from zeroclaw_host.services import sealing
-from zeroclaw_host.services.sealing import InstallKey, KeyFile, KeyUnavailable, SealBroken
+from zeroclaw_host.services.install_key import InstallKey, SealBroken
+from zeroclaw_host.services.sealing import KeyFile, KeyUnavailable
 
 DIGITS = bytes(range(32)).hex()
 WORK_STEPS = [(work, step) for work, steps in key_child.STEPS.items() for step in steps]

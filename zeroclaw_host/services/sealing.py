@@ -22,9 +22,7 @@ from typing import Final
 
 from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
 from zeroclaw_host.private_files import create, make_private, write_all
-from zeroclaw_host.services.install_key import KEY_BYTES, InstallKey, SealBroken, is_sealed
-
-__all__ = ["InstallKey", "KeyFile", "KeySteps", "KeyUnavailable", "SealBroken", "is_sealed"]
+from zeroclaw_host.services.install_key import KEY_BYTES, InstallKey
 
 _SETTLED_NS: Final = 2_000_000_000
 """A file changed so long ago has a time of change that a further change would alter, on every file system in use."""

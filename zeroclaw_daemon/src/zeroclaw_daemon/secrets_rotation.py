@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from zeroclaw_daemon.config.store import ConfigStore
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
-from zeroclaw_host.services.sealing import InstallKey, KeyFile
+from zeroclaw_host.services.install_key import InstallKey
+from zeroclaw_host.services.sealing import KeyFile
 from zeroclaw_host.services.state_store import DurableState
 
 

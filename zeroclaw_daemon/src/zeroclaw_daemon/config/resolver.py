@@ -16,7 +16,8 @@ from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.config_schema import ConfigSchema
 from zeroclaw_host.package.manifest import Capability, Manifest, Permission
 from zeroclaw_host.services.config import ResolvedConfig, resolve_config
-from zeroclaw_host.services.sealing import InstallKey, KeyFile, KeyUnavailable, SealBroken, is_sealed
+from zeroclaw_host.services.install_key import InstallKey, SealBroken, is_sealed
+from zeroclaw_host.services.sealing import KeyFile, KeyUnavailable
 
 _NO_KEY: Final = InstallKey(bytes(32))
 """Reads what is not sealed, and refuses what is no secret either."""

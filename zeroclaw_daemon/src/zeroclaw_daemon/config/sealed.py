@@ -14,8 +14,8 @@ from zeroclaw_daemon.config.file import decode, read_bytes, toml_values
 from zeroclaw_daemon.config.overrides import overrides_in
 from zeroclaw_daemon.config.shape import ROOT, MapOf, Node, RowsOf, TableOf, Value, ValueKind, step
 from zeroclaw_host.errors import Remedy, RemedyAction
-from zeroclaw_host.services.install_key import LEGACY, REFERENCE
-from zeroclaw_host.services.sealing import InstallKey, KeyFile, KeyUnavailable, SealBroken, is_sealed
+from zeroclaw_host.services.install_key import LEGACY, REFERENCE, InstallKey, SealBroken, is_sealed
+from zeroclaw_host.services.sealing import KeyFile, KeyUnavailable
 
 Table = MutableMapping[str, Any]
 
