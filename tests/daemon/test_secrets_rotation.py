@@ -22,9 +22,11 @@ from zeroclaw_daemon.config.source import ConfigSource, FileSource
 from zeroclaw_daemon.config.store import ConfigStore
 from zeroclaw_daemon.secrets_rotation import Rotation, StateUnreadable, rotate
 from zeroclaw_host.errors import StorageError, ZeroclawError
-from zeroclaw_host.services.sealing import InstallKey, KeyFile, KeyUnavailable
+from zeroclaw_host.services.install_key import InstallKey
+from zeroclaw_host.services.sealing import KeyFile, KeyUnavailable
 from zeroclaw_host.services.state import StateEntry, StateFault
-from zeroclaw_host.services.state_database import StateFile
+from zeroclaw_host.services.state_database import StateFile, StateUnavailable
+from zeroclaw_host.services.state_rows import mark_owner, owner_of
 from zeroclaw_host.services.state_store import DurableState
 
 ROW = "plugins.entries." + DEMO.key + ".config.token"
@@ -302,6 +304,40 @@ def test_state_that_cannot_be_read_is_told_and_nothing_is_begun(house: House) ->
         house.store().clear(instance)
     house.rotate()
     assert not KeyFile(house.key).read().same_as(house.old)
+
+
+@pytest.mark.req("PLG-159")
+@pytest.mark.parametrize("which", ["of an instance", "of nobody", "of all"])
+@pytest.mark.parametrize("empty", [False, True])
+def test_revisions_that_cannot_be_read_are_told_and_nothing_is_begun(
+    house: House, which: str, empty: bool
+) -> None:
+    """With them it could not be finished."""
+    owner = owner_of(house.old, DEMO)
+    with house.inside() as raw:
+        if empty:
+            raw.execute("DELETE FROM plugin_state")
+        if which == "of nobody":
+            raw.execute("INSERT INTO plugin_state_revisions VALUES (x'00', 'text')")
+        else:
+            where = "" if which == "of all" else " WHERE owner = ?"
+            raw.execute(
+                "UPDATE plugin_state_revisions SET last_revision = 'text'" + where, (owner,) if where else ()
+            )
+
+    assert refused(house, StateUnreadable).details == {"rows": 2 if which == "of all" else 1}
+
+
+@pytest.mark.req("PLG-159")
+def test_revisions_that_are_damaged_once_it_has_begun_end_it_in_words(house: House) -> None:
+    KeyFile(house.key).begin_rotation()
+    with house.inside() as raw:
+        raw.execute("DELETE FROM plugin_state")
+        owner = mark_owner(KeyFile(house.key).read())
+        raw.execute("INSERT INTO plugin_state_revisions VALUES (?, 'text')", (owner,))
+
+    with pytest.raises(StateUnavailable):
+        house.store().rekey()
 
 
 def test_a_file_that_is_no_toml_stops_it_before_it_begins(house: House) -> None:

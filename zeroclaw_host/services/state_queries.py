@@ -21,6 +21,8 @@ from zeroclaw_host.services.state_rows import (
 SELECT_ROWS: Final = "SELECT owner, locator, ciphertext FROM plugin_state"
 """The columns of a :class:`Row`."""
 
+SELECT_REVISIONS: Final = "SELECT owner, last_revision FROM plugin_state_revisions"
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -34,7 +36,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Usages:
-    """What a database holds: by instance, and how many rows nobody can read."""
+    """What a database holds: by instance, and how many rows, of entries or of revisions, nobody can read."""
 
     instances: tuple[Usage, ...]
     unreadable: int
@@ -92,9 +94,15 @@ def usage_of(connection: Connection, install: InstallKey) -> Usages:
             continue
         sizes = counted.setdefault(record.instance, [])
         sizes.append(len(record.value))
+    last: dict[object, int] = {}
+    for owner, revision in connection.raw.execute(SELECT_REVISIONS):
+        if type(revision) is int:
+            last[owner] = revision
+        else:
+            unreadable += 1
     return Usages(
         tuple(
-            Usage(instance, len(sizes), sum(sizes), last_revision(connection, owner_of(install, instance)))
+            Usage(instance, len(sizes), sum(sizes), last.get(owner_of(install, instance), 0))
             for instance, sizes in sorted(counted.items())
         ),
         unreadable,
@@ -137,7 +145,7 @@ def renew(connection: Connection, former: InstallKey, key: InstallKey) -> None:
     owners = {owner_of(former, record.instance): record.instance for record in records}
     floor = 0
     last: dict[InstanceIdentity, int] = {}
-    for owner, revision in raw.execute("SELECT owner, last_revision FROM plugin_state_revisions").fetchall():
+    for owner, revision in raw.execute(SELECT_REVISIONS).fetchall():
         if type(revision) is not int:
             raise RowBroken
         if owner in owners:

@@ -217,11 +217,14 @@ class DurableState:
             return 0
         with self._file.transaction(remaining, writes=True) as connection:
             ring = self._key_file.read()
-            if ring.former is not None and not key_in_force(connection, ring).same_as(ring):
-                try:
+            whole = True
+            try:
+                if ring.former is not None and not key_in_force(connection, ring).same_as(ring):
                     renew(connection, ring.former, ring)
-                except RowBroken:
-                    raise self._broken() from None
+            except RowBroken:
+                whole = False
+            if not whole:
+                raise self._broken()
             (rows,) = connection.raw.execute("SELECT count(*) FROM plugin_state").fetchone()
             connection.indexes.clear()
         self._file.forget_history()
