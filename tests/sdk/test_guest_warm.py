@@ -510,7 +510,7 @@ def test_a_memory_has_the_log_and_nothing_else():
     [
         (
             ConfigError("unavailable"),
-            "configuration: unavailable (a tool is served in `run`, a channel in `configure`",
+            "configuration: unavailable (a tool gets it with each call, as `self.config`, when its class names",
         ),
         (
             ConfigError("access-denied"),

@@ -42,7 +42,7 @@ __all__ = [
 
 
 def get() -> Mapping[str, object]:
-    """The public configuration of a channel, as the host has it now: JSON values by name.
+    """The public configuration of a channel, as the host has it now: JSON values by name. A tool has ``self.config``.
 
     :raises ConfigError: its ``word`` says why: ``access-denied`` or ``unavailable``.
     """

@@ -33,9 +33,15 @@ class LogEvent:
 _REASONS: Final[Mapping[str, str]] = {
     "access-denied": "the manifest does not request the permission, or it is kept for the host's own use",
     "unavailable": "a tool is served in `run`, a channel in `configure` and in what it does, but not where it says what it is, "
-    "a memory never; no call is served more than 1000 times, nor where the configuration does not fit its schema",
+    "a memory never; no call is served more than 1000 times, nor where the configuration does not fit its schema or the host "
+    "cannot open what it keeps",
 }
 """What a host's word can mean, for an author who reads it in an error."""
+_CONFIG_UNAVAILABLE: Final = (
+    "configuration: unavailable (a tool gets it with each call, as `self.config`, when its class names a dataclass in "
+    "`config: Config`; a channel is served in `configure` and in what it does, but not where it says what it is, a memory never; "
+    "no call is served more than 1000 times, nor where the configuration does not fit its schema)"
+)
 
 
 def _said(what: str, word: str) -> str:
@@ -55,7 +61,7 @@ class ConfigError(Exception):
     """The configuration cannot be read. ``word`` is ``access-denied`` or ``unavailable``."""
 
     def __init__(self, word: str) -> None:
-        super().__init__(_said("configuration", word))
+        super().__init__(_CONFIG_UNAVAILABLE if word == "unavailable" else _said("configuration", word))
         self.word = word
 
 
