@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -288,3 +290,40 @@ def test_a_file_never_grows_beyond_what_can_be_read_again(
     assert file.stat().st_size == most
     assert len(store.read().config.memory.backend) == room - 1
     store.commit(lambda draft: draft.set("memory.backend", "small"))
+
+
+@pytest.mark.req("RPC-249")
+@pytest.mark.parametrize("how", ["in place", "renamed", "removed"])
+def test_what_an_editor_saves_while_a_commit_is_made_stays_and_the_commit_is_made_on_top(
+    file: Path, how: str
+) -> None:
+    edited, seen = "schema_version = 1\n[gateway] # edited\nport = 7\n", list[int]()
+
+    def prepare(snapshot: Snapshot) -> Callable[[], None]:
+        seen.append(snapshot.config.gateway.port)
+        if len(seen) == 1 and how == "in place":
+            file.write_text(edited)
+        elif len(seen) == 1 and how == "renamed":
+            file.with_name("new").write_text(edited)
+            file.with_name("new").replace(file)
+        elif len(seen) == 1:
+            file.unlink()
+        return lambda: seen.append(-1)
+
+    snapshot = command(file).commit(lambda draft: draft.set("memory.backend", "x"), prepare=prepare)
+    assert snapshot.config.memory.backend == "x"
+    assert load(file).revision == snapshot.revision
+    assert seen[-2:] == [load(file).config.gateway.port, -1]
+    assert ("port = 7" in file.read_text()) == (how != "removed")
+    assert left_behind(file) == []
+
+
+def test_an_editor_that_saves_again_and_again_is_not_overwritten(file: Path) -> None:
+    def prepare(snapshot: Snapshot) -> Callable[[], None]:
+        file.write_text(f"schema_version = 1\n# {time.monotonic_ns()}\n")
+        return lambda: None
+
+    with pytest.raises(ConfigBusy, match="at the same time"):
+        command(file).commit(lambda draft: draft.set("memory.backend", "x"), prepare=prepare)
+    assert "backend" not in file.read_text()
+    assert left_behind(file) == []

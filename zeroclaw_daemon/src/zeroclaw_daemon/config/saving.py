@@ -32,6 +32,10 @@ class ConfigBusy(ZeroclawError):
     kind = Kind.UNAVAILABLE
 
 
+class ConfigOvertaken(ConfigBusy):
+    """Somebody who takes no lock, such as an editor, changed the file while it was being written; their change stays."""
+
+
 Stamp = tuple[int, int, int, int, int] | None
 """What tells one file from another: device, inode, size, and the times of the last writing and the last change; None while
 there is none."""

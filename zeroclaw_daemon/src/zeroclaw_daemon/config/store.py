@@ -7,7 +7,7 @@ whole, saves once and puts the result in force. Whatever fails on the way, file 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -39,6 +39,7 @@ from zeroclaw_daemon.config.problems import (
 )
 from zeroclaw_daemon.config.saving import (
     LOCK_WAIT_SECONDS,
+    ConfigOvertaken,
     Stamp,
     Steps,
     remove_file,
@@ -47,7 +48,11 @@ from zeroclaw_daemon.config.saving import (
 )
 from zeroclaw_daemon.config.schema import SCHEMA_VERSION
 from zeroclaw_daemon.config.sealed import check_secrets, reseal_secrets, seal_secrets
-from zeroclaw_host.services.sealing import InstallKey, KeyFile
+from zeroclaw_host.services.install_key import InstallKey
+from zeroclaw_host.services.sealing import KeyFile
+
+_ATTEMPTS: Final = 3
+"""How often a commit begins anew when an editor saves the file meanwhile."""
 
 Change = Callable[[Draft], object]
 Authorise = Callable[[Snapshot], None]
@@ -144,6 +149,8 @@ class ConfigStore:
         still under the lock, and must not fail. A change after which the text is as it was writes nothing and prepares
         nothing.
 
+        An editor takes no lock: what it saves while all that goes on stays, and the commit begins anew from there.
+
         :param change: alters the draft; what it returns is of no account. What it raises ends the commit.
         :param authorise: raises when the caller may not write by the policy on disk.
         :param prepare: makes what the candidate needs to be installed, and returns the step that installs it.
@@ -153,7 +160,7 @@ class ConfigStore:
         :raises ConfigFileInvalid: the file is invalid and would stay so, or its policy cannot be read to ``authorise``.
         :raises ConfigCandidateInvalid: the change would make it invalid (RPC-076).
         :raises KeyUnavailable: there is a secret to seal, and no usable key.
-        :raises ConfigBusy: another writer held the lock for too long.
+        :raises ConfigBusy: another writer held the lock for too long, or an editor saves the file again and again.
         :raises StorageError: the file cannot be read or written (RPC-077).
         """
         return self.write(change, authorise=authorise, prepare=prepare).snapshot
@@ -163,22 +170,28 @@ class ConfigStore:
     ) -> Written:
         """As :meth:`commit`, for who may have to take it back with :meth:`take_back`."""
         with self._lock():
-            found = self._found()
-            check_version(found.values, self.path)
-            draft = Draft(found.document(), lambda: self._parsed(found.raw), self._checks())
-            if authorise is not None:
-                authorise(draft.snapshot)
-            if not found.values:
-                draft.document[VERSION] = SCHEMA_VERSION
-            before = draft.document.as_string()
-            try:
-                change(draft)
-            except TOMLKitError as error:
-                raise self._unmakeable() from error
-            seal_secrets(draft.document, self._key_file, env=self._source.env)
-            if draft.document.as_string() == before:
-                return Written(self._parsed(found.raw), found.raw, found.raw)
-            return self._save(draft.document, found, prepare)
+            for _ in range(_ATTEMPTS - 1):
+                with suppress(ConfigOvertaken):
+                    return self._write(change, authorise, prepare)
+            return self._write(change, authorise, prepare)
+
+    def _write(self, change: Change, authorise: Authorise | None, prepare: Prepare | None) -> Written:
+        found = self._found()
+        check_version(found.values, self.path)
+        draft = Draft(found.document(), lambda: self._parsed(found.raw), self._checks())
+        if authorise is not None:
+            authorise(draft.snapshot)
+        if not found.values:
+            draft.document[VERSION] = SCHEMA_VERSION
+        before = draft.document.as_string()
+        try:
+            change(draft)
+        except TOMLKitError as error:
+            raise self._unmakeable() from error
+        seal_secrets(draft.document, self._key_file, env=self._source.env)
+        if draft.document.as_string() == before:
+            return Written(self._parsed(found.raw), found.raw, found.raw)
+        return self._save(draft.document, found, prepare)
 
     def take_back(self, written: Written) -> bool:
         """Put the bytes back that a commit replaced, if nobody changed the file since.
@@ -278,6 +291,11 @@ class ConfigStore:
             raise ConfigCandidateInvalid([Problem(str(self.path), "", words)])
         snapshot = self._accepted(data, found.raw or b"")
         install = prepare(snapshot) if prepare is not None else None
+        if read_bytes(self.path) != found.raw:
+            raise ConfigOvertaken(
+                f"somebody changed {self.path} at the same time; nothing was written, so try again",
+                details={"path": str(self.path)},
+            )
         self._source.adopt(snapshot, replace_file(self.path, data, self._steps))
         if install is not None:
             install()
