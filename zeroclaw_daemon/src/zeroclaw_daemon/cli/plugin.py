@@ -159,6 +159,8 @@ def list_(
         for stray in strays(snapshot.config, found.manifests):
             warn(stray.message)
         say_displaced(surveyed, current.place)
+        if found.rejected and snapshot.plugins_dropped:
+            warn("while [plugins] cannot be read no publisher is trusted, and only the default directory is looked at")
         if found.packages and not snapshot.config.plugins.enabled and not snapshot.plugins_dropped:
             warn("plugins are off: plugins.enabled is false")
     if verdicts is not None and (found.rejected or not all(verdict.loads for verdict in verdicts.values())):
@@ -170,13 +172,14 @@ def info(context: typer.Context, name: NameArgument, as_json: JsonOption = False
     """Show one installed package, whether it loads, as the daemon tries when it starts, and what each instance of it lacks.
 
     The exit status is that of the reason when it does not load. A configuration that is missing or does not fit is told, and
-    does not count for it.
+    does not count for it. While [plugins] cannot be read nobody can say where packages are and whom you trust: then it is
+    told where the mistake is.
     """
     from zeroclaw_daemon.config.strays import strays
 
     current = environment(context)
     current.json = as_json
-    snapshot = warned_snapshot(current)
+    snapshot = usable_snapshot(current)
     with _host(current, snapshot) as host:
         found = host.discover()
         installed = found.get(name)
