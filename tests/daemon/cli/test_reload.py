@@ -113,7 +113,9 @@ def test_a_plugins_section_that_cannot_be_read_is_named_everywhere_and_turns_plu
         "reload": 3,
     }
     assert "plugins   off" in told["status"].out
-    assert "no publisher is trusted" in told["plugin list"].err, "why a package is refused that was not before"
+    assert "no publisher is trusted" in told["plugin list"].err, (
+        "why a package is refused that was not before"
+    )
     assert "to do: Mend " in told["plugin info wat-echo"].err, "trusting a key is no help"
     refused = zeroclaw("plugin", "bind", "wat-echo", "--channel-alias", "ops")
     assert refused.status != 0

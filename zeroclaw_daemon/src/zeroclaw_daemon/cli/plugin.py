@@ -160,7 +160,9 @@ def list_(
             warn(stray.message)
         say_displaced(surveyed, current.place)
         if found.rejected and snapshot.plugins_dropped:
-            warn("while [plugins] cannot be read no publisher is trusted, and only the default directory is looked at")
+            warn(
+                "while [plugins] cannot be read no publisher is trusted, and only the default directory is looked at"
+            )
         if found.packages and not snapshot.config.plugins.enabled and not snapshot.plugins_dropped:
             warn("plugins are off: plugins.enabled is false")
     if verdicts is not None and (found.rejected or not all(verdict.loads for verdict in verdicts.values())):
