@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tomllib
 
@@ -260,6 +261,9 @@ def test_the_schema_is_json_schema_with_secrets_write_only(zeroclaw) -> None:
     assert check.is_valid(tomllib.loads(START))
     assert not check.is_valid({"gateway": {"prot": 1}})
     assert not check.is_valid({"gateway": {"port": 70000}})
+    told = [each["description"] for each in schema["$defs"].values()]
+    assert "`[agents.<alias>]`: who answers a prompt." in told
+    assert not [words for words in told if "``" in words or re.search(r"[A-Z]-\d", words)]
 
 
 @pytest.mark.req("PLG-368", "PLG-172")

@@ -6,6 +6,7 @@ file is a new object. Texts that are secret are :class:`~pydantic.SecretStr`, so
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Final, Literal
 
@@ -28,6 +29,9 @@ Verb = Literal["create", "read", "update", "delete", "execute"]
 
 BUILT_IN_PROVIDER: Final = "echo"
 """The provider every installation has: deterministic and offline (D-19)."""
+
+_REFERENCE: Final = re.compile(r" \((?:[A-Z]+-\d+(?:, )?)+\)")
+"""How a docstring names the requirements behind it."""
 
 _WEEK_SECONDS: Final = 7 * 24 * 3600
 _PRINCIPAL_ID_CHARACTERS: Final = 256
@@ -259,8 +263,12 @@ def _known(names_there: Iterable[str]) -> str:
 
 def json_schema() -> dict[str, object]:
     """The file's JSON Schema, for editors. Rules between values are not in it; secrets are ``writeOnly``."""
+    schema = Config.model_json_schema()
+    for section in schema["$defs"].values():
+        # A section is described by its docstring, which also says what only its developers look up.
+        section["description"] = _REFERENCE.sub("", section["description"]).replace("``", "`")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Config.model_json_schema(),
+        **schema,
         "title": "ZeroClaw configuration",
     }
