@@ -15,7 +15,7 @@ from typing import Final
 from zeroclaw_daemon.config.coercion import PropertyValueInvalid
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.paths import Paths
-from zeroclaw_daemon.config.properties import UnknownProperty, segments_of
+from zeroclaw_daemon.config.properties import UnknownProperty, instance_property
 from zeroclaw_daemon.plugins import installed
 from zeroclaw_host.errors import ConfigInvalid, ZeroclawError
 from zeroclaw_host.instance import IdentityInvalid, InstanceIdentity
@@ -126,11 +126,11 @@ class EntryProperties:
 
 def _named(path: str) -> tuple[InstanceIdentity, str] | None:
     """The instance and the name of its property that a path leads to."""
-    match segments_of(path):
-        case ("plugins", "entries", key, "config", name):
-            try:
-                return InstanceIdentity.parse(key), name
-            except IdentityInvalid:
-                return None
-        case _:
-            return None
+    found = instance_property(path)
+    if found is None:
+        return None
+    row, name = found
+    try:
+        return InstanceIdentity.parse(row), name
+    except IdentityInvalid:
+        return None

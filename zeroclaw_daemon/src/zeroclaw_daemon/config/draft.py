@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, MutableMapping, MutableSequence, Sequence
+from collections.abc import Callable, MutableMapping, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 import tomlkit
@@ -12,7 +12,7 @@ from tomlkit.items import AoT, Array, InlineTable
 
 from zeroclaw_daemon.config.coercion import PropertyValueInvalid, coerce
 from zeroclaw_daemon.config.fidelity import faithful, has_dotted_keys
-from zeroclaw_daemon.config.items import Writable, new_table, write
+from zeroclaw_daemon.config.items import new_table, write
 from zeroclaw_daemon.config.map_keys import (
     MapKeyExists,
     MapKeyNotFound,
@@ -22,10 +22,17 @@ from zeroclaw_daemon.config.map_keys import (
     row_named_by,
 )
 from zeroclaw_daemon.config.mentions import written_key
-from zeroclaw_daemon.config.properties import UnknownProperty, find_value, node_at, segments_of
+from zeroclaw_daemon.config.properties import (
+    UnknownProperty,
+    find_value,
+    instance_property,
+    node_at,
+    segments_of,
+)
 from zeroclaw_daemon.config.remarks import below_the_keys, kept_after_removal
 from zeroclaw_daemon.config.renaming import renamed
 from zeroclaw_daemon.config.shape import RowsOf, Value, ValueKind
+from zeroclaw_daemon.config.tree import Writable, find, keys_in, name_of, with_indexes
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot
@@ -82,7 +89,7 @@ class Draft:
         :raises PropertyValueInvalid: the value does not fit its property.
         """
         segments = segments_of(path)
-        structured = isinstance(value, (list, dict)) and is_instance_property(segments)
+        structured = isinstance(value, (list, dict)) and instance_property(path) is not None
         given: object = cast("object", value)
         text = json.dumps(given, ensure_ascii=False) if structured else given
         wanted = coerce(find_value(segments), text, path=path)
@@ -160,12 +167,12 @@ class Draft:
         map_at(map_path)
         segments = segments_of(map_path)
         self._require(map_path, key)
-        around = self._node(segments)
+        around = find(self._document, segments)
         if isinstance(around, AoT) and len(around) == 1:
             self._remove(segments)
         elif isinstance(around, (AoT, Array)):
             rows, before = cast("MutableSequence[object]", around), self._document.as_string()
-            del rows[next(index for index, row in enumerate(rows) if _name(row) == key)]
+            del rows[next(index for index, row in enumerate(rows) if name_of(row) == key)]
             self._keep_remarks(before)
         else:
             self._remove((*segments, key))
@@ -186,11 +193,11 @@ class Draft:
         if isinstance(map_at(map_path), RowsOf):
             self._table((*segments, old, "name"))["name"] = new
         else:
-            text = renamed(self._document.as_string(), (*self._indexed(segments), old), new)
+            text = renamed(self._document.as_string(), (*with_indexes(self._document, segments), old), new)
             self._document = tomlkit.parse(text)
 
     def _remove(self, segments: Sequence[str]) -> None:
-        there = self._node(segments)
+        there = find(self._document, segments)
         if there is None:
             return
         holds_lines = isinstance(there, (AoT, MutableMapping)) and not isinstance(there, InlineTable)
@@ -208,18 +215,14 @@ class Draft:
 
     def _require(self, map_path: str, key: str) -> None:
         """:raises MapKeyNotFound: the map has no such key."""
-        around = self._node(segments_of(map_path))
-        if isinstance(around, (AoT, Array)):
-            known = _known(cast("Sequence[object]", around))
-        else:
-            known = list(cast("Writable", around)) if isinstance(around, MutableMapping) else []
+        known = keys_in(find(self._document, segments_of(map_path)))
         if key not in known:
             raise MapKeyNotFound(map_path, key, known)
 
     def _add_row(self, segments: Sequence[str]) -> None:
         """Add an empty row; where there is no row yet, they are written as headers. Beside dotted keys as :meth:`_add_table`."""
         text = self._document.as_string() if self._is_dotted else ""
-        rows = self._node(segments[:-1])
+        rows = find(self._document, segments[:-1])
         if rows is None:
             around = self._table(segments[:-1])
             around[segments[-2]] = tomlkit.array() if isinstance(around, InlineTable) else tomlkit.aot()
@@ -233,32 +236,7 @@ class Draft:
             self._append_header(segments[:-1], row=segments[-1])
 
     def _exists(self, segments: Sequence[str]) -> bool:
-        return self._node(segments) is not None
-
-    def _node(self, segments: Sequence[str]) -> object:
-        """What stands at the path, or None."""
-        node: object = self._document
-        for segment in segments:
-            if isinstance(node, MutableMapping):
-                node = cast("Writable", node).get(segment)
-            elif isinstance(node, (AoT, Array)):
-                rows = _tables(cast("Sequence[object]", node))
-                node = next((row for row in rows if row.get("name") == segment), None)
-            else:
-                return None
-        return node
-
-    def _indexed(self, segments: Sequence[str]) -> tuple[str | int, ...]:
-        """The path with the names of rows as their indexes; everything on it exists."""
-        path: list[str | int] = []
-        for position, segment in enumerate(segments):
-            around = self._node(segments[:position])
-            if isinstance(around, (AoT, Array)):
-                names = [_name(row) for row in cast("Sequence[object]", around)]
-                path.append(names.index(segment))
-            else:
-                path.append(segment)
-        return tuple(path)
+        return find(self._document, segments) is not None
 
     def _table(self, segments: Sequence[str]) -> Writable:
         """The table that holds the property; tables on the way are made, rows are not."""
@@ -289,12 +267,12 @@ class Draft:
         """The row of that name. Where it was last time is looked at first: a batch asks for the same rows again and again."""
         wanted = segments[position]
         hint = self._hints.get(wanted, len(rows))
-        if hint < len(rows) and _name(rows[hint]) == wanted:
+        if hint < len(rows) and name_of(rows[hint]) == wanted:
             return cast("Writable", rows[hint])
-        names = [_name(row) for row in rows]
+        names = [name_of(row) for row in rows]
         self._hints.update({str(name): index for index, name in enumerate(names)})
         if wanted not in names:
-            raise _no_row(segments, position, _known(rows))
+            raise _no_row(segments, position, keys_in(rows))
         return cast("Writable", rows[names.index(wanted)])
 
     def _add_table(self, around: Writable, segments: Sequence[str], *, implicit: bool = False) -> None:
@@ -324,29 +302,11 @@ class Draft:
         self._document = tomlkit.parse(f"{text}{blank}{begun}")
 
 
-def is_instance_property(segments: Sequence[str]) -> bool:
-    """Whether the path leads to what a plugin instance is told."""
-    return len(segments) == 5 and (*segments[:2], segments[3]) == ("plugins", "entries", "config")
-
-
 def _list_type(dotted: str, segments: Sequence[str]) -> Value:
     found = find_value(segments)
     if found.kind is not ValueKind.LIST:
         raise PropertyValueInvalid(f"{dotted}: is no list", details={"property": dotted})
     return found
-
-
-def _tables(rows: Sequence[object]) -> Iterator[Writable]:
-    return (cast("Writable", row) for row in rows if isinstance(row, MutableMapping))
-
-
-def _name(row: object) -> object:
-    return cast("Writable", row).get("name") if isinstance(row, MutableMapping) else None
-
-
-def _known(rows: Sequence[object]) -> list[str]:
-    """The names of the rows that have one."""
-    return [str(name) for name in map(_name, rows) if name is not None]
 
 
 def _no_row(segments: Sequence[str], position: int, known: Sequence[str] = ()) -> UnknownProperty:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
-from typing import Any, Final, cast
+from collections.abc import Mapping, MutableSequence, Sequence
+from typing import Final, cast
 
 import tomlkit
 from tomlkit.items import AoT, Array, InlineTable, Item, Table
 
 from zeroclaw_daemon.config.fidelity import plain, read_back, same_value
 from zeroclaw_daemon.config.remarks import above_the_tables
-
-Writable = MutableMapping[str, Any]
+from zeroclaw_daemon.config.tree import Writable
 
 _WRAP_LISTS_FROM: Final = 3
 """A list of this many texts is written one a line, so that a change of one shows as one line."""

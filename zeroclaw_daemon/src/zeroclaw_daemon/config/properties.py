@@ -103,6 +103,15 @@ def segments_of(path: str) -> tuple[str, ...]:
     return (*segments, rest)
 
 
+def instance_property(path: str) -> tuple[str, str] | None:
+    """Where a path leads to what a plugin instance is told: the name of the row, and the property's. None for other paths."""
+    match segments_of(path):
+        case ("plugins", "entries", row, "config", name):
+            return row, name
+        case _:
+            return None
+
+
 def node_at(path: str, config: Config | None = None) -> Node:
     """What the schema has at this path, whether or not anything is there now.
 
