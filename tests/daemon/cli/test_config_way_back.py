@@ -85,3 +85,11 @@ def test_what_others_name_is_not_deleted(home, zeroclaw) -> None:
     assert outcome.status == 3
     assert "users.eve.permission_profiles: there is no permission profile op" in outcome.err
     assert home.config_file.read_text() == text
+
+
+def test_half_a_user_is_refused_with_the_way_to_a_whole_one(home, zeroclaw) -> None:
+    home.configure("schema_version = 1\n")
+    outcome = zeroclaw("config", "set", "users.ada.uid", "1")
+    assert outcome.status == 3
+    assert "users.ada.permission_profiles: this key is required" in outcome.err
+    assert "config patch --help" in outcome.err

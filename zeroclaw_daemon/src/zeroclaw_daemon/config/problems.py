@@ -68,7 +68,13 @@ class ConfigCandidateInvalid(ZeroclawError):
             f"{problem.property}: {problem.message}" if problem.property else problem.message
             for problem in problems
         ]
-        super().__init__("; ".join(texts), details={"problems": texts})
+        halves = any(problem.message == _REQUIRED for problem in problems)
+        super().__init__(
+            "; ".join(texts),
+            # What is required together is given together.
+            remedy=Remedy(RemedyAction.RUN_HELP, {"command": "config patch"}) if halves else None,
+            details={"problems": texts},
+        )
         self.problems = tuple(problems)
 
 
@@ -99,6 +105,7 @@ def _path(details: ErrorDetails) -> Path:
     return (*path, *broken.path) if isinstance(broken, RuleBroken) else path
 
 
+_REQUIRED: Final = "this key is required"
 _WANTED: Final = {
     "bool_type": "true or false is wanted here",
     "int_type": "a whole number is wanted here",
@@ -108,7 +115,7 @@ _WANTED: Final = {
     "mapping_type": "a table is wanted here",
     "model_type": "a table is wanted here",
     "model_attributes_type": "a table is wanted here",
-    "missing": "this key is required",
+    "missing": _REQUIRED,
 }
 
 
