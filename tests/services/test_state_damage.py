@@ -146,3 +146,26 @@ def test_a_plugin_that_reads_and_cannot_write_does_not_fill_the_log(home: Home) 
         home.key.chmod(0o600)
         assert store.get(OTHER, "a") == StateEntry(b"other's", 1)
         assert home.reasons[2:] == ["missing"] * outage
+
+
+@pytest.mark.parametrize("column", ["owner", "locator"])
+@pytest.mark.parametrize("damage", ["CAST(x'ff00ff' AS TEXT)", "'text'", "7", "1.5", "x''"])
+def test_a_name_of_any_kind_is_a_damaged_row_that_can_be_cleared(
+    home: Home, column: str, damage: str
+) -> None:
+    install = KeyFile(home.key).read()
+    with home.inside() as raw:
+        raw.execute(
+            f"UPDATE plugin_state SET {column} = {damage} WHERE owner = ?", (owner_of(install, DEMO),)
+        )
+    store = home.store()
+
+    assert store.usage().unreadable == 1
+    with pytest.raises(StateFault):
+        store.get(DEMO, "a")
+    assert store.clear(OTHER) == 1, "which is not taken along, nor does it hinder"
+    store.put(OTHER, "a", b"other's", None)
+    assert store.clear(DEMO) == 1
+    assert store.usage().unreadable == 0
+    assert store.get(OTHER, "a") == StateEntry(b"other's", 2)
+    assert store.get(DEMO, "a") is None

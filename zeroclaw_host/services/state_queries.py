@@ -13,6 +13,7 @@ from zeroclaw_host.services.state_rows import (
     RowBroken,
     floor_owner,
     mark_owner,
+    misplaced_record_of,
     owner_of,
     record_of,
     row_of,
@@ -110,7 +111,7 @@ def usage_of(connection: Connection, install: InstallKey) -> Usages:
 
 
 def erase_instance(connection: Connection, install: InstallKey, instance: InstanceIdentity) -> int:
-    """Delete the rows of an instance, damaged ones under its name among them; how many that were.
+    """Delete the rows of an instance, damaged and misplaced ones among them; how many that were.
 
     :raises RowBroken: no row at all can be read, so nobody knows whose they are.
     """
@@ -121,17 +122,24 @@ def erase_instance(connection: Connection, install: InstallKey, instance: Instan
     rows = [Row(*found) for found in raw.execute(SELECT_ROWS)]
     for row in rows:
         try:
-            record = record_of(install, row)
+            whose = misplaced_record_of(install, row).instance
         except RowBroken:
             if row.owner == owner:
                 doomed.append(row.locator)
             continue
         readable += 1
-        if record.instance == instance:
+        if whose == instance:
             doomed.append(row.locator)
     if rows and not readable and not doomed:
         raise RowBroken
-    raw.executemany("DELETE FROM plugin_state WHERE locator = ?", [(locator,) for locator in doomed])
+    for locator in doomed:
+        if isinstance(locator, str):  # of a damaged row, and perhaps no text
+            raw.execute(
+                "DELETE FROM plugin_state WHERE typeof(locator) = 'text' AND CAST(locator AS BLOB) = ?",
+                (locator.encode(errors="surrogateescape"),),
+            )
+        else:
+            raw.execute("DELETE FROM plugin_state WHERE locator = ?", (locator,))
     return len(doomed)
 
 

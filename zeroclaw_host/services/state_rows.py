@@ -96,17 +96,25 @@ def record_of(install: InstallKey, row: Row) -> Record:
 
     :raises RowBroken: it is not. No row says that under another key than its own.
     """
-    ciphertext = row.ciphertext
-    if not isinstance(ciphertext, str) or not ciphertext.startswith(SEALED):
-        raise RowBroken
-    try:
-        record = _parse(install.unseal(ciphertext))
-    except SealBroken:
-        raise RowBroken from None
+    record = misplaced_record_of(install, row)
     owner = owner_of(install, record.instance)
     if row.owner != owner or row.locator != locator_of(install, owner, record.key):
         raise RowBroken
     return record
+
+
+def misplaced_record_of(install: InstallKey, row: Row) -> Record:
+    """What a row meant where it was written, wherever it is now. Only to take it away.
+
+    :raises RowBroken: nobody can tell.
+    """
+    ciphertext = row.ciphertext
+    if not isinstance(ciphertext, str) or not ciphertext.startswith(SEALED):
+        raise RowBroken
+    try:
+        return _parse(install.unseal(ciphertext))
+    except SealBroken:
+        raise RowBroken from None
 
 
 def _parse(plain: str) -> Record:

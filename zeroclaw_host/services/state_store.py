@@ -43,6 +43,7 @@ from zeroclaw_host.services.state_rows import (
     RowBroken,
     floor_owner,
     locator_of,
+    misplaced_record_of,
     owner_of,
     record_of,
     row_of,
@@ -314,7 +315,7 @@ class DurableState:
         """
         found = connection.raw.execute(SELECT_ROWS + " LIMIT 1").fetchone()
         if found is not None:
-            record_of(install, Row(*found))
+            misplaced_record_of(install, Row(*found))  # another's damage is no reason
 
     # --- around it ------------------------------------------------------------------------------------------------------
 
