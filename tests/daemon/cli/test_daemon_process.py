@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import resource
@@ -407,5 +408,11 @@ def test_a_shortage_of_descriptors_is_told_once_and_over_when_it_is_over(home, s
             status = json.loads(wire.readline())["result"]
     assert status["agents"] == ["bob"]
     assert status["problems"] == []
-    actions = [record["event"]["action"] for record in home.log()]
-    assert actions.count("accept_failed") == 1
+    # A descriptor that is free for a moment lets one more client in, and the shortage that follows is another one.
+    met = [
+        action
+        for record in home.log()
+        if (action := record["event"]["action"]) in ("accept_failed", "connected")
+    ]
+    assert "accept_failed" in met
+    assert ("accept_failed", "accept_failed") not in itertools.pairwise(met)

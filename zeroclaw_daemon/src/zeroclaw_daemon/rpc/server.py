@@ -121,9 +121,7 @@ class Server:
             try:
                 transport = await self._listener.accept()
             except AcceptFailed as error:
-                if (
-                    not failing
-                ):  # It is tried many times a second, so only the first of a row of failures is told.
+                if not failing:  # Tried many times a second: only the first of a row of failures is told.
                     record(
                         logger, logging.WARNING, "connections cannot be accepted; it is tried again and again",
                         action="accept_failed", cause=str(error),
