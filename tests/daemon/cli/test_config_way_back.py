@@ -93,3 +93,20 @@ def test_half_a_user_is_refused_with_the_way_to_a_whole_one(home, zeroclaw) -> N
     assert outcome.status == 3
     assert "users.ada.permission_profiles: this key is required" in outcome.err
     assert "config patch --help" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (
+            '{"system": ["raed"]}',
+            "system.0: must be one of 'create', 'read', 'update', 'delete', 'execute'",
+        ),
+        ('{"system": "read"}', "system: a list is wanted here"),
+    ],
+)
+def test_what_is_wrong_inside_a_value_is_said_as_of_the_file(home, zeroclaw, value: str, said: str) -> None:
+    home.configure("schema_version = 1\n")
+    outcome = zeroclaw("config", "set", "permission_profiles.op.grants", value)
+    assert outcome.status == 3
+    assert f"permission_profiles.op.grants: {said}" in outcome.err

@@ -15,6 +15,7 @@ from typing import Final, cast
 from pydantic import TypeAdapter, ValidationError
 
 from zeroclaw_daemon import strict_json
+from zeroclaw_daemon.config.problems import words_of
 from zeroclaw_daemon.config.section import frozen
 from zeroclaw_daemon.config.shape import Value, ValueKind
 from zeroclaw_host.errors import Kind, ZeroclawError
@@ -201,8 +202,9 @@ def _checked_whole(value: Value, given: object) -> object:
         TypeAdapter[object](value.annotation).validate_python(frozen(wanted))
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in fault["loc"] if part != "[key]")
-        raise PropertyValueInvalid(f"{place}: {fault['msg']}" if place else fault["msg"]) from None
+        way = tuple(part for part in fault["loc"] if part != "[key]")
+        words = words_of(fault, way)
+        raise PropertyValueInvalid(f"{'.'.join(map(str, way))}: {words}" if way else words) from None
     return wanted
 
 

@@ -92,7 +92,7 @@ def problems_of(
         path = _path(details)
         dotted = ".".join(str(part) for part in path)
         from_environment = dotted in overridden
-        message = _message(details, path) + (" (set by an environment variable)" if from_environment else "")
+        message = words_of(details, path) + (" (set by an environment variable)" if from_environment else "")
         place = None if from_environment else places.of(path)
         found.append(Problem(file, dotted, message, place))
     return tuple(sorted(found, key=lambda problem: (problem.place or Place(0, 0), problem.property)))
@@ -119,13 +119,19 @@ _WANTED: Final = {
 }
 
 
-def _message(details: ErrorDetails, path: Path) -> str:
+def words_of(details: ErrorDetails, path: Path) -> str:
+    """What is wrong, in the words of this program.
+
+    :param path: where in the file; a fault in a value by itself has the way into that value.
+    """
     context = details.get("ctx", {})
     kind = details["type"]
     if path == ("plugins", "entries") and kind == "tuple_type":
         return "rows are written as [[plugins.entries]], with two brackets, one header for each row"
     if kind in _WANTED:
         return _WANTED[kind]
+    if path == ("schema_version",) and kind == "less_than_equal":
+        return f"a layout of a later release; this one knows {context.get('le')}"
     match kind:
         case "extra_forbidden":
             return "unknown key" + _suggestion(str(path[-1]), table_at(Config, path[:-1]))
