@@ -302,10 +302,13 @@ def test_what_clients_say_is_never_in_the_log(home, start_daemon) -> None:
     assert "planted-secret" not in (home.data / "logs" / "daemon.jsonl").read_text()
 
 
-def test_a_daemon_that_does_not_trust_its_own_user_lets_nobody_in(home, start_daemon) -> None:
+def test_a_daemon_that_does_not_trust_its_own_user_lets_nobody_in(home, start_daemon, zeroclaw) -> None:
     home.configure("[security]\ntrust_daemon_uid = false\n")
     daemon = start_daemon()
     assert daemon.ask(home.socket, INITIALIZE)[0]["error"]["code"] == -32010
+    refused = zeroclaw("status")
+    assert refused.status == 4
+    assert "auth explain --help" in refused.err, "which command says why"
 
 
 @pytest.mark.req("PLG-123", "PAINS-25")

@@ -63,6 +63,7 @@ def pair(context: typer.Context, user: UserArgument, as_json: JsonOption = False
         known = ", ".join(policy.users) or "none"
         raise UserUnknown(
             f"the configuration has no user {user}; there is {known}",
+            remedy=None if policy.users else Remedy(RemedyAction.RUN_HELP, {"command": "config patch"}),
             details={"user": user, "known": sorted(policy.users)},
         )
     void = policy.users[user].rights.void

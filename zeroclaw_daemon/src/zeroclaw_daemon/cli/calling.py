@@ -80,7 +80,10 @@ def as_daemon_error(error: RemoteError) -> DaemonError:
     facts = _mapping(error.error.data)
     details: dict[str, object] = {key: value for key, value in facts.items() if key != "remedy"}
     details["code"] = error.error.code
-    return kind(_message(error, facts), remedy=_remedy(facts.get("remedy")), details=details)
+    remedy = _remedy(facts.get("remedy"))
+    if remedy is None and kind is DaemonRefused:
+        remedy = Remedy(RemedyAction.RUN_HELP, {"command": "auth explain"})  # it says which rule refuses
+    return kind(_message(error, facts), remedy=remedy, details=details)
 
 
 def _message(error: RemoteError, facts: Mapping[str, object]) -> str:
