@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.daemon.config.test_draft import OPERATIONS, apply_to_model, without_emptiness
 from zeroclaw_daemon.config.coercion import PropertyError
+from zeroclaw_daemon.config.document.mentions import written_key
 from zeroclaw_daemon.config.draft import Draft
-from zeroclaw_daemon.config.mentions import written_key
 from zeroclaw_daemon.config.problems import ConfigCandidateInvalid, ConfigFileInvalid
 from zeroclaw_daemon.config.sealed import count_secrets
 from zeroclaw_daemon.config.source import FileSource

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zeroclaw_daemon.config.coercion import PropertyError
+from zeroclaw_daemon.config.document.fidelity import faithful
 from zeroclaw_daemon.config.draft import Draft
-from zeroclaw_daemon.config.fidelity import faithful
 from zeroclaw_daemon.config.file import parse
 from zeroclaw_daemon.config.map_keys import MapKeyExists, MapKeyNotFound
 from zeroclaw_daemon.config.properties import segments_of

@@ -14,8 +14,8 @@ from config_stores import append_property, set_properties
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from zeroclaw_daemon.config.document.location import Place, Places
 from zeroclaw_daemon.config.file import load, parse
-from zeroclaw_daemon.config.location import Place, Places
 from zeroclaw_daemon.config.problems import (
     ConfigCandidateInvalid,
     ConfigFileInvalid,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from config_stores import STEPS, Broken, command, key_of, left_behind, live
 
+from zeroclaw_daemon.config.document.location import Place
 from zeroclaw_daemon.config.file import load
-from zeroclaw_daemon.config.location import Place
 from zeroclaw_daemon.config.migration import ConfigOutdated, ConfigTooNew
 from zeroclaw_daemon.config.problems import ConfigFileInvalid, ConfigSyntaxInvalid
 from zeroclaw_daemon.config.resolver import EntryResolver

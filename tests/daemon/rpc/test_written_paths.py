@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from zeroclaw_daemon.authority.rights import covers
-from zeroclaw_daemon.config.mentions import written_key
+from zeroclaw_daemon.config.document.mentions import written_key
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.manifest import Capability
 

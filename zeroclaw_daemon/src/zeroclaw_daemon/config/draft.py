@@ -11,8 +11,12 @@ from tomlkit import TOMLDocument
 from tomlkit.items import AoT, Array, InlineTable
 
 from zeroclaw_daemon.config.coercion import PropertyValueInvalid, coerce
-from zeroclaw_daemon.config.fidelity import faithful, has_dotted_keys
-from zeroclaw_daemon.config.items import new_table, write
+from zeroclaw_daemon.config.document.fidelity import faithful, has_dotted_keys
+from zeroclaw_daemon.config.document.items import new_table, write
+from zeroclaw_daemon.config.document.mentions import written_key
+from zeroclaw_daemon.config.document.remarks import below_the_keys, kept_after_removal
+from zeroclaw_daemon.config.document.renaming import renamed
+from zeroclaw_daemon.config.document.tree import Writable, find, keys_in, name_of, with_indexes
 from zeroclaw_daemon.config.map_keys import (
     MapKeyExists,
     MapKeyNotFound,
@@ -21,7 +25,6 @@ from zeroclaw_daemon.config.map_keys import (
     map_at,
     row_named_by,
 )
-from zeroclaw_daemon.config.mentions import written_key
 from zeroclaw_daemon.config.properties import (
     UnknownProperty,
     find_value,
@@ -29,10 +32,7 @@ from zeroclaw_daemon.config.properties import (
     node_at,
     segments_of,
 )
-from zeroclaw_daemon.config.remarks import below_the_keys, kept_after_removal
-from zeroclaw_daemon.config.renaming import renamed
 from zeroclaw_daemon.config.shape import RowsOf, Value, ValueKind
-from zeroclaw_daemon.config.tree import Writable, find, keys_in, name_of, with_indexes
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot

@@ -15,7 +15,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from zeroclaw_daemon.config.location import Place, place_of_offset, place_of_syntax_error
+from zeroclaw_daemon.config.document.location import Place, place_of_offset, place_of_syntax_error
 from zeroclaw_daemon.config.overrides import Override, apply_overrides, overrides_in
 from zeroclaw_daemon.config.problems import (
     ConfigFileInvalid,

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import tomlkit
 from tomlkit import TOMLDocument
 
-from zeroclaw_daemon.config.location import Place, Places
+from zeroclaw_daemon.config.document.location import Place, Places
 from zeroclaw_daemon.config.schema import SCHEMA_VERSION
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
 from zeroclaw_host.instance import KEY_PREFIX

@@ -10,7 +10,7 @@ from typing import Final, cast
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from zeroclaw_daemon.config.location import Place, Places
+from zeroclaw_daemon.config.document.location import Place, Places
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.section import RuleBroken
 from zeroclaw_daemon.config.shape import table_at

@@ -7,8 +7,8 @@ as well, for which a right to the name is not enough.
 from __future__ import annotations
 
 from zeroclaw_daemon.config.coercion import PropertyError
+from zeroclaw_daemon.config.document.mentions import written_key
 from zeroclaw_daemon.config.map_keys import map_at
-from zeroclaw_daemon.config.mentions import written_key
 from zeroclaw_daemon.config.shape import Value, step, takes_values
 
 

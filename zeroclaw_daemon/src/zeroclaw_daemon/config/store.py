@@ -16,11 +16,11 @@ import tomlkit
 from tomlkit import TOMLDocument
 from tomlkit.exceptions import ParseError, TOMLKitError
 
+from zeroclaw_daemon.config.document.fidelity import faithful
+from zeroclaw_daemon.config.document.line_ends import as_before, with_line_feeds
+from zeroclaw_daemon.config.document.location import Place
 from zeroclaw_daemon.config.draft import Draft, ValueCheck, unchecked
-from zeroclaw_daemon.config.fidelity import faithful
 from zeroclaw_daemon.config.file import MAX_BYTES, Snapshot, decode, parse, read_bytes, toml_values
-from zeroclaw_daemon.config.line_ends import as_before, with_line_feeds
-from zeroclaw_daemon.config.location import Place
 from zeroclaw_daemon.config.migration import (
     VERSION,
     ConfigTooNew,

@@ -8,9 +8,9 @@ from typing import Final, cast
 import tomlkit
 from tomlkit.items import AoT, Array, InlineTable, Item, Table
 
-from zeroclaw_daemon.config.fidelity import plain, read_back, same_value
-from zeroclaw_daemon.config.remarks import above_the_tables
-from zeroclaw_daemon.config.tree import Writable
+from zeroclaw_daemon.config.document.fidelity import plain, read_back, same_value
+from zeroclaw_daemon.config.document.remarks import above_the_tables
+from zeroclaw_daemon.config.document.tree import Writable
 
 _WRAP_LISTS_FROM: Final = 3
 """A list of this many texts is written one a line, so that a change of one shows as one line."""

@@ -10,9 +10,9 @@ import tomlkit
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from zeroclaw_daemon.config.location import Place, Places
-from zeroclaw_daemon.config.mentions import mentions, written_key
-from zeroclaw_daemon.config.renaming import renamed
+from zeroclaw_daemon.config.document.location import Place, Places
+from zeroclaw_daemon.config.document.mentions import mentions, written_key
+from zeroclaw_daemon.config.document.renaming import renamed
 
 KEYS = st.text(max_size=5) | st.sampled_from(["a", "b", "a.b", 'q"x', "'", "\\", "\n", "é"])
 SCALARS = st.one_of(

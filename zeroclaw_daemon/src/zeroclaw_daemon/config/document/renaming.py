@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from zeroclaw_daemon.config.mentions import Mention, Name, mentions, passes_through, written_key
+from zeroclaw_daemon.config.document.mentions import Mention, Name, mentions, passes_through, written_key
 
 
 def renamed(text: str, path: Sequence[str | int], new: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from zeroclaw_daemon.config.mentions import Path, mentions
+from zeroclaw_daemon.config.document.mentions import Path, mentions
 
 _TOMLLIB_POSITION: Final = re.compile(r"\(at line (\d+), column (\d+)\)")
 
