@@ -1,5 +1,6 @@
 """A host program whose user presses Ctrl-C while a plugin works. Arguments: component, cache directory."""
 
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -34,6 +35,8 @@ class NoConfig:
         return ResolvedConfig(scope, {}, {})
 
 
+# Whoever starts this in the background of a script has it ignore interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 package = admit(Reader(), SignaturePolicy.of(SignatureMode.DISABLED))
 scope = InstanceScope.admit(InstanceIdentity.default_tool("probe"), package.manifest)
 services = InstanceServices(config=NoConfig(), log=MemoryLogSink())
