@@ -43,7 +43,7 @@ def test_a_directory_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
 def test_what_is_no_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(OSError, match="exists"):
+        with pytest.raises(NotADirectoryError, match="not a directory"):
             make_private(path)
 
 
