@@ -47,6 +47,22 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+class FileSteps:
+    """The steps of writing a private file, one method each, so that a test can fail or stop at any of them."""
+
+    def create(self, path: Path) -> int:
+        """A descriptor of a new file that its owner alone can open."""
+        return create(path)
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        """Write all of ``data``."""
+        write_all(descriptor, data)
+
+    def sync(self, descriptor: int) -> None:
+        """Flush a file or a directory to the disk."""
+        os.fsync(descriptor)
+
+
 def make_private(directory: Path) -> None:
     """Make a directory and the parents it lacks, each for its owner alone, whatever the umask. What exists stays as it is.
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
-from zeroclaw_host.private_files import create, make_private, write_all
+from zeroclaw_host.private_files import FileSteps, make_private
 from zeroclaw_host.services.install_key import KEY_BYTES, InstallKey
 
 _SETTLED_NS: Final = 2_000_000_000
@@ -36,20 +36,8 @@ class KeyUnavailable(StorageError):
     code = "install_key_unavailable"
 
 
-class KeySteps:
-    """The steps of writing a key file, one method each, so that a test can fail or stop at any of them."""
-
-    def create(self, path: Path) -> int:
-        """A descriptor of a new file that its owner alone can open."""
-        return create(path)
-
-    def write(self, descriptor: int, data: bytes) -> None:
-        """Write all of ``data``."""
-        write_all(descriptor, data)
-
-    def sync(self, descriptor: int) -> None:
-        """Flush a file or a directory to the disk."""
-        os.fsync(descriptor)
+class KeySteps(FileSteps):
+    """The steps of writing a key file."""
 
     def publish(self, source: Path, target: Path) -> None:
         """Give a file its name; :class:`FileExistsError` when anything has it already."""

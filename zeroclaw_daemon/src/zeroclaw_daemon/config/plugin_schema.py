@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, cast, get_args
+from typing import Annotated, Any, Final, Literal, cast, get_args
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationInfo, model_validator
 
@@ -56,41 +56,22 @@ class PluginSecurity(Section):
     )
 
 
+def _bound(name: str, description: str) -> Any:
+    """A bound of every guest: the sandbox's own where nothing is said, never zero (PLG-021)."""
+    return Field(default=getattr(_BOUNDS, name), ge=1, le=MOST[name], description=description)
+
+
 class PluginLimits(Section):
     """``[plugins.limits]``: the bounds of every guest. None may be zero (PLG-021)."""
 
-    call_fuel: int = Field(
-        default=_BOUNDS.call_fuel, ge=1, le=MOST["call_fuel"], description="Units of guest work in one call."
-    )
-    call_timeout_ms: int = Field(
-        default=_BOUNDS.call_timeout_ms,
-        ge=1,
-        le=MOST["call_timeout_ms"],
-        description="Milliseconds one call may take, waiting included.",
-    )
-    max_memory_mb: int = Field(
-        default=_BOUNDS.max_memory_mb,
-        ge=1,
-        le=MOST["max_memory_mb"],
-        description="Mebibytes of linear memory of a guest.",
-    )
-    max_table_elements: int = Field(
-        default=_BOUNDS.max_table_elements,
-        ge=1,
-        le=MOST["max_table_elements"],
-        description="Elements of a guest's table.",
-    )
-    max_instances: int = Field(
-        default=_BOUNDS.max_instances,
-        ge=1,
-        le=MOST["max_instances"],
-        description="Core instances in one guest.",
-    )
-    max_connections_per_instance: int = Field(
-        default=_BOUNDS.max_connections_per_instance,
-        ge=1,
-        le=MOST["max_connections_per_instance"],
-        description="Outbound connections one plugin instance may hold at once, over all its calls.",
+    call_fuel: int = _bound("call_fuel", "Units of guest work in one call.")
+    call_timeout_ms: int = _bound("call_timeout_ms", "Milliseconds one call may take, waiting included.")
+    max_memory_mb: int = _bound("max_memory_mb", "Mebibytes of linear memory of a guest.")
+    max_table_elements: int = _bound("max_table_elements", "Elements of a guest's table.")
+    max_instances: int = _bound("max_instances", "Core instances in one guest.")
+    max_connections_per_instance: int = _bound(
+        "max_connections_per_instance",
+        "Outbound connections one plugin instance may hold at once, over all its calls.",
     )
 
     def as_limits(self) -> Limits:

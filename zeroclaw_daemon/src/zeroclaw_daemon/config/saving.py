@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from zeroclaw_host.errors import NO_SPACE, Kind, Remedy, RemedyAction, StorageError, ZeroclawError
-from zeroclaw_host.private_files import FILE_MODE, create, make_private, write_all
+from zeroclaw_host.private_files import FILE_MODE, FileSteps, make_private
 
 LOCK_WAIT_SECONDS: Final = 10.0
 """A save takes milliseconds; who waits this long waits for something that hangs."""
@@ -41,20 +41,8 @@ Stamp = tuple[int, int, int, int, int] | None
 there is none."""
 
 
-class Steps:
-    """The steps of a save, one method each, so that a test can fail or stop at any of them."""
-
-    def create(self, path: Path) -> int:
-        """A descriptor of a new file that its owner alone can open."""
-        return create(path)
-
-    def write(self, descriptor: int, data: bytes) -> None:
-        """Write all of ``data``."""
-        write_all(descriptor, data)
-
-    def sync(self, descriptor: int) -> None:
-        """Flush a file or a directory to the disk."""
-        os.fsync(descriptor)
+class Steps(FileSteps):
+    """The steps of a save."""
 
     def rename(self, source: Path, target: Path) -> None:
         """Put the new file in the old one's place."""
