@@ -12,7 +12,16 @@ from zeroclaw_host.egress.anchors import TrustAnchors
 from zeroclaw_host.egress.decision import decide
 from zeroclaw_host.egress.failures import ConnectionLimit, EgressRefused
 from zeroclaw_host.egress.policy import EgressPolicy
-from zeroclaw_host.egress.records import Usage, anchors_read, connection_ended, denial, limit_reached
+from zeroclaw_host.egress.records import (
+    EgressRecord,
+    ErrorKey,
+    StandardEgressLog,
+    Usage,
+    anchors_read,
+    connection_ended,
+    denial,
+    limit_reached,
+)
 from zeroclaw_host.egress.request import EgressRequest, Transport
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction
 from zeroclaw_host.instance import InstanceIdentity
@@ -112,3 +121,18 @@ def test_an_ended_connection_tells_what_was_used(ask: Asks) -> None:
     assert record.attributes["duration_ms"] == 250
     assert record.attributes["bytes_sent"] == 5
     assert record.attributes["bytes_received"] == 7
+
+
+def test_a_program_without_a_log_of_its_own_finds_records_in_pythons(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("DEBUG", logger="zeroclaw_host.egress"):
+        for level in ("debug", "info", "warn"):
+            StandardEgressLog().emit(
+                EgressRecord(
+                    ErrorKey.DENIED, level, "a plugin's connection was refused", {"host": "a.example"}
+                )
+            )
+    assert [record.levelname for record in caplog.records] == ["DEBUG", "INFO", "WARNING"]
+    assert vars(caplog.records[0])["error_key"] == "plugin_egress_denied"
+    assert vars(caplog.records[0])["egress"] == {"host": "a.example"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,6 +17,11 @@ from zeroclaw_host.visible import visible
 
 _SHOWN_HOST: Final = 256
 """Characters of a host that a guest named. The longest name there can be is shorter."""
+
+
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING}
+
+_logger = logging.getLogger("zeroclaw_host.egress")
 
 
 class ErrorKey(StrEnum):
@@ -55,6 +61,17 @@ class MemoryEgressLog:
     def emit(self, record: EgressRecord) -> None:
         """Append the record."""
         self.records.append(record)
+
+
+class StandardEgressLog:
+    """Hands records to Python's :mod:`logging`, under ``zeroclaw_host.egress``, the attributes as ``record.egress``."""
+
+    def emit(self, record: EgressRecord) -> None:
+        """Log the record at its level."""
+        level = _LEVELS[record.level]
+        _logger.log(
+            level, record.message, extra={"error_key": record.error_key.value, "egress": record.attributes}
+        )
 
 
 def denial(decision: Decision) -> EgressRecord:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from zeroclaw_host.egress.dialer import Dialer
+from zeroclaw_host.egress.records import StandardEgressLog
+from zeroclaw_host.egress.source import EgressRow, EgressSettings, RowPolicies
+from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.services.config import ConfigResolver
 from zeroclaw_host.services.inbound import Inbound, InboundQueues
 from zeroclaw_host.services.logging import LogSink
@@ -26,9 +30,19 @@ class InstanceServices:
         PluginHost(plugins, cache, services=InstanceServices(config=Settings(), log=my_log))
 
     :class:`~zeroclaw_host.services.config.MemoryConfigResolver` is one over a dictionary.
+
+    ``network`` makes every connection of an instance, whichever transport asks for it, and refuses all of them when left out:
+    ``Dialer(RowPolicies(read), log)`` grants what ``read`` says (PLG-178).
     """
 
     config: ConfigResolver
     log: LogSink
     state: StateStore = field(default_factory=NoState)
     inbound: Inbound = field(default_factory=InboundQueues)
+    network: Dialer = field(
+        default_factory=lambda: Dialer(RowPolicies(_nothing_granted), StandardEgressLog())
+    )
+
+
+def _nothing_granted(identity: InstanceIdentity) -> tuple[EgressSettings, EgressRow | None]:
+    return EgressSettings(), None
