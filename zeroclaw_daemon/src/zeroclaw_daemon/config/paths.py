@@ -89,6 +89,11 @@ class Paths:
         return self._join(self.data_dir, "plugin-state.db")
 
     @property
+    def usage_file(self) -> str:
+        """The ledger of what plugins used of the network; it need not exist."""
+        return self._join(self.data_dir, "plugin-egress.db")
+
+    @property
     def tokens_file(self) -> str:
         """The hashes of the paired tokens (D-34); it need not exist."""
         return self._join(self.config_dir, "paired-tokens.json")

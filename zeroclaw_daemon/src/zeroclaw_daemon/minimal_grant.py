@@ -1,0 +1,75 @@
+"""The narrowest grant that would have sufficed for what an instance used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from zeroclaw_daemon.egress_usage import UsedDestination
+from zeroclaw_host.egress.hosts import RequestHost, parse_request_host
+from zeroclaw_host.egress.source import EgressRow
+from zeroclaw_host.package.hosts import HostPattern, HostsInvalid
+
+
+@dataclass(frozen=True, slots=True)
+class MinimalGrant:
+    """Both lists of a row, sorted. Neither reaches anything that the row does not."""
+
+    egress_hosts: tuple[str, ...]
+    egress_allow_private: tuple[str, ...]
+
+
+def minimal_grant(row: EgressRow, used: Iterable[UsedDestination]) -> MinimalGrant:
+    """The least that the row could grant, and everything permitted that was used would pass all the same.
+
+    What the row does not grant any more is left out. A TLS profile that was used keeps all its hosts, for it is of no use
+    with less (PLG-359). A grant that was used for more hosts than are kept singly stays as it is.
+    """
+    permitted = [destination for destination in used if destination.outcome.permitted]
+    profiles = {destination.tls_profile for destination in permitted}
+    wanted = {pattern for destination in permitted if (pattern := _pattern(destination)) is not None}
+    wanted |= {
+        pattern
+        for profile in row.tls_profiles
+        if profile.name in profiles
+        for pattern in _patterns(profile.hosts)
+    }
+    private = {
+        pattern
+        for destination in permitted
+        if destination.private and (pattern := _pattern(destination)) is not None
+    }
+    return MinimalGrant(_least(row.hosts, wanted), _least(row.allow_private, private))
+
+
+def _least(granted: Iterable[str], wanted: set[HostPattern]) -> tuple[str, ...]:
+    """What of the granted entries is wanted: the smaller one of two that overlap, each once."""
+    own = set(_patterns(granted))
+    needed = {pattern for pattern in wanted if any(entry.contains(pattern) for entry in own)}
+    # A wildcard that is wanted stands for hosts nobody knows singly: what is granted below it may be among them.
+    needed |= {entry for entry in own if any(pattern.contains(entry) for pattern in wanted)}
+    return tuple(
+        sorted(
+            pattern.text
+            for pattern in needed
+            if not any(other != pattern and other.contains(pattern) for other in needed)
+        )
+    )
+
+
+def _pattern(destination: UsedDestination) -> HostPattern | None:
+    if destination.host is None:
+        return None
+    if destination.port is None:
+        return next(iter(_patterns([destination.host])), None)
+    host = parse_request_host(destination.host)
+    return HostPattern(host.text) if isinstance(host, RequestHost) else None
+
+
+def _patterns(entries: Iterable[str]) -> Iterator[HostPattern]:
+    """The entries that are any."""
+    for entry in entries:
+        try:
+            yield HostPattern.parse(entry)
+        except HostsInvalid:
+            continue
