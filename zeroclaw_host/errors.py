@@ -11,7 +11,7 @@ ends with such an error; the daemon maps kinds and code words to JSON-RPC codes 
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final, cast
@@ -49,6 +49,11 @@ class RemedyAction(Enum):
 
     SET_CONFIG = "set_config"
     """``path``, and ``value`` where it is known: set one property."""
+    COMPLETE_CONFIG = "complete_config"
+    """``path``: set one list whose elements only a person knows. The command lacks its value, and without one it changes
+    nothing."""
+    MEND_CONFIG = "mend_config"
+    """``path``: look at one property of the configuration and put it right; no command can know how."""
     UNSET_CONFIG = "unset_config"
     """``path``: take one property out of the configuration."""
     MIGRATE_CONFIG = "migrate_config"
@@ -66,6 +71,12 @@ class RemedyAction(Enum):
     ALLOW_UPDATE = "allow_update"
     """``package`` (``name@version``), ``items`` (a JSON list), and ``from`` or ``registry`` where the run named it: update
     a package to a version that wants more than the installed one has."""
+    CREATE_ROW = "create_row"
+    """``key`` and ``hosts`` (commas between): make the row of an instance, which grants these hosts."""
+    RENAME_ROW = "rename_row"
+    """``path``, the configuration file's, ``old`` and ``new``: give a row the name that its instance is known by."""
+    RENAME_TABLE = "rename_table"
+    """``path``, the configuration file's, and ``table``, as its header is written: give a table another name, by hand."""
     BIND_CHANNEL = "bind_channel"
     """``package``, and ``alias`` and ``egress`` (``declared`` or ``none``) where they are known: bind a channel to an alias."""
     REPAIR_PLUGINS = "repair_plugins"
@@ -126,6 +137,7 @@ class ZeroclawError(Exception):
 
     :param message: what happened, one sentence, without secrets and without what to do about it.
     :param remedy: what to do about it.
+    :param remedies: instead of ``remedy``, several things to do, all of them and in this order. ``remedy`` is the first.
     :param details: further facts as plain values (numbers, names, paths) for programs; never secrets.
 
     The cause is Python's own ``__cause__``; :meth:`causes` reads the chain.
@@ -139,11 +151,13 @@ class ZeroclawError(Exception):
         message: str,
         *,
         remedy: Remedy | None = None,
+        remedies: Sequence[Remedy] = (),
         details: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.remedy = remedy
+        self.remedies = tuple(remedies) if remedy is None else (remedy,)
+        self.remedy = self.remedies[0] if self.remedies else None
         self.details: Mapping[str, object] = dict(details or {})
 
     def causes(self) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ PLACE = Place("/srv/it's here", platform="posix")
 
 EXAMPLES: dict[RemedyAction, tuple[dict[str, str], list[str] | None]] = {
     RemedyAction.SET_CONFIG: ({"path": "a.b", "value": "$(id)"}, ["config", "set", "a.b", "$(id)"]),
+    RemedyAction.COMPLETE_CONFIG: ({"path": "a.b"}, ["config", "set", "--no-interactive", "a.b"]),
+    RemedyAction.MEND_CONFIG: ({"path": "a.b"}, None),
     RemedyAction.UNSET_CONFIG: ({"path": "a.b"}, ["config", "delete", "a.b"]),
     RemedyAction.MIGRATE_CONFIG: ({}, ["config", "migrate"]),
     RemedyAction.ROTATE_SECRETS: ({}, ["secrets", "rotate"]),
@@ -28,6 +30,18 @@ EXAMPLES: dict[RemedyAction, tuple[dict[str, str], list[str] | None]] = {
     ),
     RemedyAction.INSTALL_PLUGIN: ({"source": "./a b"}, ["plugin", "install", "./a b"]),
     RemedyAction.REMOVE_PLUGIN: ({"name": "x"}, ["plugin", "remove", "x"]),
+    RemedyAction.CREATE_ROW: (
+        {"key": "zpi1_x", "hosts": "a.example,*.b.example"},
+        [
+            *("config", "patch"),
+            '[{"op":"add","path":"/plugins/entries/zpi1_x/egress_hosts","value":["a.example","*.b.example"]}]',
+        ],
+    ),
+    RemedyAction.RENAME_ROW: (
+        {"path": "/c.toml", "old": "weather", "new": "zpi1_x"},
+        ["config", "set", "plugins.entries.weather.name", "zpi1_x"],
+    ),
+    RemedyAction.RENAME_TABLE: ({"path": "/c.toml", "table": "channels.plugin.ops-team"}, None),
     RemedyAction.BIND_CHANNEL: (
         {"package": "x", "alias": "ops", "egress": "none"},
         ["plugin", "bind", "x", "--channel-alias", "ops", "--egress", "none"],

@@ -7,7 +7,7 @@ turn into. Every command names the configuration it was computed for (PLG-195) a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -67,6 +67,16 @@ def advise(remedy: Remedy, place: Place) -> Advice:
     return _RENDERERS[remedy.action](remedy.arguments, place)
 
 
+def advice_lines(advice: Sequence[Advice], indent: str) -> list[str]:
+    """What to do, in its order, each with the command below it. Words, too, that no command goes with."""
+    lines: list[str] = []
+    for number, each in enumerate(advice):
+        lines.append(f"{indent}{'then' if number else 'to do'}: {visible(each.words)}")
+        if each.command is not None:
+            lines.append(f"{indent}  {each.command}")
+    return lines
+
+
 Arguments = Mapping[str, str]
 
 
@@ -83,6 +93,41 @@ def _set_config(arguments: Arguments, place: Place) -> Advice:
 def _unset_config(arguments: Arguments, place: Place) -> Advice:
     path = arguments.get("path", "")
     return Advice(f"Take {visible(path)} out again.", place.command("config delete", path))
+
+
+def _complete_config(arguments: Arguments, place: Place) -> Advice:
+    path = arguments.get("path", "")
+    return Advice(
+        f"Set {visible(path)}: complete the command with one list, commas between the hosts.",
+        place.command("config set --no-interactive", path),
+    )
+
+
+def _mend_config(arguments: Arguments, place: Place) -> Advice:
+    return Advice(f"Put {visible(arguments.get('path', ''))} right by hand.")
+
+
+def _create_row(arguments: Arguments, place: Place) -> Advice:
+    pointer = f"/plugins/entries/{arguments.get('key', '')}/egress_hosts"
+    hosts = [host for host in arguments.get("hosts", "").split(",") if host]
+    patch = json.dumps([{"op": "add", "path": pointer, "value": hosts}], separators=(",", ":"))
+    return Advice(
+        f"Make the row, which grants {visible(', '.join(hosts)) or 'nothing'}.",
+        place.command("config patch", patch),
+    )
+
+
+def _rename_row(arguments: Arguments, place: Place) -> Advice:
+    old, new = arguments.get("old", ""), arguments.get("new", "")
+    sentence = f"Rename the row {visible(old)} of plugins.entries to {visible(new)}"
+    if "." in old:  # which no path of a property can hold
+        return Advice(f"{sentence}, in {visible(arguments.get('path', ''))}.")
+    return Advice(f"{sentence}.", place.command("config set", f"plugins.entries.{old}.name", new))
+
+
+def _rename_table(arguments: Arguments, place: Place) -> Advice:
+    table, path = visible(arguments.get("table", "")), visible(arguments.get("path", ""))
+    return Advice(f"Rename the table [{table}] in {path}.")
 
 
 def _migrate_config(arguments: Arguments, place: Place) -> Advice:
@@ -280,6 +325,8 @@ def _run_help(arguments: Arguments, place: Place) -> Advice:
 
 _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] = {
     RemedyAction.SET_CONFIG: _set_config,
+    RemedyAction.COMPLETE_CONFIG: _complete_config,
+    RemedyAction.MEND_CONFIG: _mend_config,
     RemedyAction.UNSET_CONFIG: _unset_config,
     RemedyAction.MIGRATE_CONFIG: _migrate_config,
     RemedyAction.ROTATE_SECRETS: _rotate_secrets,
@@ -288,6 +335,9 @@ _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] =
     RemedyAction.REMOVE_PLUGIN: _remove_plugin,
     RemedyAction.UPDATE_PLUGIN: _update_plugin,
     RemedyAction.ALLOW_UPDATE: _allow_update,
+    RemedyAction.CREATE_ROW: _create_row,
+    RemedyAction.RENAME_ROW: _rename_row,
+    RemedyAction.RENAME_TABLE: _rename_table,
     RemedyAction.BIND_CHANNEL: _bind_channel,
     RemedyAction.REPAIR_PLUGINS: _repair_plugins,
     RemedyAction.NAME_REGISTRY: _name_registry,
