@@ -33,7 +33,7 @@ class EgressRefused(ZeroclawError):
         assert reason is not None, "an allowed request is not refused"
         super().__init__(
             f"the destination is not permitted: {reason.value} ({decision.steps[-1].by})",
-            remedy=decision.remedies[0] if decision.remedies else None,
+            remedies=decision.remedies,
             details={"reason": reason.value, "transport": decision.request.transport.value},
         )
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from zeroclaw_daemon.config.saving import storage_error
-from zeroclaw_daemon.records import ATTRIBUTE
+from zeroclaw_daemon.records import ATTRIBUTE, remedies_of
 from zeroclaw_host.errors import Remedy
 from zeroclaw_host.private_files import FILE_MODE, make_private
 from zeroclaw_host.services.log_queue import Drops, LogQueue
@@ -162,9 +162,13 @@ class DaemonLogHandler(logging.Handler):
             "category": facts.pop("category", "daemon"),
             "outcome": facts.pop("outcome", None),
         }
-        remedy = facts.pop("remedy", None)
-        if isinstance(remedy, Remedy):
-            facts["remedy"] = dict(self._advise(remedy))
+        remedies = [dict(self._advise(remedy)) for remedy in remedies_of(facts)]
+        for name in ("remedy", "remedies"):
+            facts.pop(name, None)
+        if remedies:
+            facts["remedy"] = remedies[0]
+        if len(remedies) > 1:
+            facts["remedies"] = remedies
         if record.exc_info and record.exc_info[0] is not None:
             # The kind of a fault and where it happened; its text may repeat what a client sent.
             facts["exception"] = record.exc_info[0].__name__

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
+
+from zeroclaw_host.errors import Remedy
 
 ATTRIBUTE: Final = "zeroclaw"
 """The attribute of a ``LogRecord`` under which its facts are: ``category``, ``action`` and whatever else is known."""
@@ -18,5 +21,15 @@ def record(
     category: str = "rpc",
     **facts: object,
 ) -> None:
-    """Write one record. Neither the message nor a fact may hold a secret or the content of a frame (RPC-119)."""
+    """Write one record. Neither the message nor a fact may hold a secret or the content of a frame (RPC-119).
+
+    What can be done is the fact ``remedy``, or ``remedies`` where it is several things.
+    """
     logger.log(level, message, extra={ATTRIBUTE: {"category": category, "action": action, **facts}})
+
+
+def remedies_of(facts: Mapping[str, object]) -> tuple[Remedy, ...]:
+    """What the facts of a record say that can be done, in its order."""
+    several = facts.get("remedies")
+    given = cast("Sequence[object]", several) if isinstance(several, tuple | list) else (facts.get("remedy"),)
+    return tuple(each for each in given if isinstance(each, Remedy))

@@ -14,9 +14,8 @@ import threading
 from collections.abc import Mapping
 from typing import Final
 
-from zeroclaw_daemon.cli.remedies import Place, advise
-from zeroclaw_daemon.records import ATTRIBUTE
-from zeroclaw_host.errors import Remedy
+from zeroclaw_daemon.cli.remedies import Place, advice_lines, advise
+from zeroclaw_daemon.records import ATTRIBUTE, remedies_of
 from zeroclaw_host.visible import visible
 
 STANDARD_ERROR: Final = 2
@@ -89,11 +88,5 @@ class TerminalHandler(logging.Handler):
         """Say one record."""
         facts: Mapping[str, object] = getattr(record, ATTRIBUTE, {})
         lines = [f"{record.levelname.lower()}: {visible(record.getMessage())}"]
-        remedy = facts.get("remedy")
-        if isinstance(remedy, Remedy):
-            advice = advise(remedy, self._place)
-            lines += [
-                f"  to do: {visible(advice.words)}",
-                *([f"    {advice.command}"] if advice.command else []),
-            ]
+        lines += advice_lines([advise(remedy, self._place) for remedy in remedies_of(facts)], "  ")
         self._terminal.say("\n".join(lines))

@@ -75,15 +75,17 @@ _BY_REASON: Final[Mapping[str, type[DaemonError]]] = {
 
 
 def as_daemon_error(error: RemoteError) -> DaemonError:
-    """The daemon's answer as an error with an exit status and, where it sent one, a remedy."""
+    """The daemon's answer as an error with an exit status and, where it sent any, its remedies."""
     kind = _BY_REASON.get(error.reason or "") or _CLASSES.get(error.error.code, DaemonError)
     facts = _mapping(error.error.data)
-    details: dict[str, object] = {key: value for key, value in facts.items() if key != "remedy"}
+    details: dict[str, object] = {
+        key: value for key, value in facts.items() if key not in ("remedy", "remedies")
+    }
     details["code"] = error.error.code
-    remedy = _remedy(facts.get("remedy"))
-    if remedy is None and kind is DaemonRefused:
-        remedy = Remedy(RemedyAction.RUN_HELP, {"command": "auth explain"})  # it says which rule refuses
-    return kind(_message(error, facts), remedy=remedy, details=details)
+    remedies = _remedies(facts)
+    if not remedies and kind is DaemonRefused:
+        remedies = (Remedy(RemedyAction.RUN_HELP, {"command": "auth explain"}),)  # it says which rule refuses
+    return kind(_message(error, facts), remedies=remedies, details=details)
 
 
 def _message(error: RemoteError, facts: Mapping[str, object]) -> str:
@@ -110,6 +112,14 @@ async def daemon(paths: Paths) -> AsyncGenerator[Client]:
                 yield client
     except RemoteError as error:
         raise as_daemon_error(error) from None
+
+
+def _remedies(facts: Mapping[str, object]) -> tuple[Remedy, ...]:
+    """All that is to be done. Steps of which one is not known here are of no use, and are left out as a whole."""
+    several = facts.get("remedies")
+    given = cast("list[object]", several) if isinstance(several, list) and several else [facts.get("remedy")]
+    found = [_remedy(each) for each in given]
+    return () if None in found else tuple(each for each in found if each is not None)
 
 
 def _remedy(data: object) -> Remedy | None:

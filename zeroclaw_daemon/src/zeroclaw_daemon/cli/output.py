@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from zeroclaw_daemon.cli.remedies import Advice, Place, advise
+from zeroclaw_daemon.cli.remedies import Advice, Place, advice_lines, advise
 from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.visible import json_text, visible, visible_lines
 
@@ -73,12 +74,7 @@ def error_lines(error: ZeroclawError, place: Place | None) -> list[str]:
             lines.append(_indented("  because: ", cause))
             said += f"\n{cause.lower()}"
     lines += evidence_lines(error, "  ")
-    advice = _advice(error, place)
-    if advice is not None:
-        lines.append(f"  to do: {visible(advice.words)}")
-        if advice.command is not None:
-            lines.append(f"    {advice.command}")
-    return lines
+    return [*lines, *advice_lines(_advice(error, place), "  ")]
 
 
 def evidence_lines(error: ZeroclawError, indent: str) -> list[str]:
@@ -91,26 +87,24 @@ def evidence_lines(error: ZeroclawError, indent: str) -> list[str]:
 
 
 def error_json(error: ZeroclawError, place: Place | None) -> dict[str, object]:
-    """The same as a JSON object, with the error's own facts."""
-    advice = _advice(error, place)
-    remedy = None
-    if advice is not None and error.remedy is not None:
-        remedy = {
-            "action": error.remedy.action.value,
-            "arguments": dict(error.remedy.arguments),
-            "words": advice.words,
-            "command": advice.command,
-        }
-    return {
-        "error": {
-            "code": error.code,
-            "kind": error.kind.name.lower(),
-            "message": error.message,
-            "causes": list(error.causes()),
-            "details": dict(error.details),
-            "remedy": remedy,
-        }
+    """The same as a JSON object, with the error's own facts. ``remedies`` is there where several things are to be done, and
+    holds ``remedy``, the first of them, as well.
+    """
+    remedies = [
+        {"action": remedy.action.value, "arguments": dict(remedy.arguments), **asdict(advice)}
+        for remedy, advice in zip(error.remedies, _advice(error, place), strict=False)
+    ]
+    told: dict[str, object] = {
+        "code": error.code,
+        "kind": error.kind.name.lower(),
+        "message": error.message,
+        "causes": list(error.causes()),
+        "details": dict(error.details),
+        "remedy": remedies[0] if remedies else None,
     }
+    if len(remedies) > 1:
+        told["remedies"] = remedies
+    return {"error": told}
 
 
 def report(error: ZeroclawError, place: Place | None, *, as_json: bool) -> None:
@@ -121,10 +115,8 @@ def report(error: ZeroclawError, place: Place | None, *, as_json: bool) -> None:
         print("\n".join(error_lines(error, place)), file=sys.stderr)
 
 
-def _advice(error: ZeroclawError, place: Place | None) -> Advice | None:
-    if error.remedy is None or place is None:
-        return None
-    return advise(error.remedy, place)
+def _advice(error: ZeroclawError, place: Place | None) -> tuple[Advice, ...]:
+    return () if place is None else tuple(advise(remedy, place) for remedy in error.remedies)
 
 
 def _indented(heading: str, text: str) -> str:

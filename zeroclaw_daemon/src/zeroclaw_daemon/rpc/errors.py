@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zeroclaw_daemon.strict_json import JsonValue
-from zeroclaw_host.errors import Kind, ZeroclawError
+from zeroclaw_host.errors import Kind, Remedy, ZeroclawError
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -225,8 +225,18 @@ def code_of(error: ZeroclawError) -> int:
 
 
 def error_object(error: ZeroclawError) -> ErrorObject:
-    """An error as a client reads it: code, message, and ``data`` with ``reason``, the details and the remedy (RPC-237)."""
+    """An error as a client reads it: code, message, and ``data`` with ``reason``, the details and the remedy (RPC-237).
+
+    Where several things are to be done, ``remedies`` holds them all in their order, and ``remedy`` the first.
+    """
     data: dict[str, JsonValue] = {**error.details, "reason": error.code}
-    if error.remedy is not None:
-        data["remedy"] = {"action": error.remedy.action.value, "arguments": dict(error.remedy.arguments)}
+    if error.remedies:
+        found: list[JsonValue] = [_remedy(each) for each in error.remedies]
+        data["remedy"] = found[0]
+        if len(found) > 1:
+            data["remedies"] = found
     return ErrorObject(code_of(error), error.message, data)
+
+
+def _remedy(remedy: Remedy) -> JsonValue:
+    return {"action": remedy.action.value, "arguments": dict(remedy.arguments)}
