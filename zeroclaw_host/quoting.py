@@ -45,9 +45,14 @@ class Word(str):
     __slots__ = ()
 
     def __new__(cls, text: str) -> Word:
-        if _BARE_WORD.fullmatch(text) is None:
+        if not cls.fits(text):
             raise ValueError(f"{text!r} is not a bare word")
         return super().__new__(cls, text)
+
+    @staticmethod
+    def fits(text: str) -> bool:
+        """Whether the text can be one."""
+        return _BARE_WORD.fullmatch(text) is not None
 
 
 def words(text: str) -> tuple[Word, ...]:

@@ -7,77 +7,21 @@ turn into. Every command names the configuration it was computed for (PLG-195) a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Final, cast
 
+from zeroclaw_daemon.cli import network_advice
+from zeroclaw_daemon.cli.advice import Advice, Arguments, Place, advice_lines
 from zeroclaw_host.errors import Remedy, RemedyAction
-from zeroclaw_host.quoting import Platform, Word, command, line, words
+from zeroclaw_host.quoting import Word, command, words
 from zeroclaw_host.visible import is_plain, visible
 
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """A sentence, and a command that does what it says, where one does."""
-
-    words: str
-    command: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The installation that commands are printed for.
-
-    ``data_dir_named`` says that ``ZEROCLAW_DATA_DIR`` moved the data, which ``--config-dir`` would undo: the command
-    that starts a daemon then stays words.
-    """
-
-    config_dir: str
-    data_dir_named: bool = False
-    platform: Platform | None = None
-
-    def command(self, text: str, *arguments: str) -> str | None:
-        """A command of ours; None when an argument cannot be shown as it is."""
-        if not all(map(is_plain, (self.config_dir, *arguments))):
-            return None
-        return command(self.config_dir, *words(text), *_guarded(arguments), platform=self.platform)
-
-    def data_command(self, text: str, *arguments: str) -> str:
-        """A command of ours that acts on the data directory. Where a variable names that, ``--config-dir`` would lead to another
-        one: then the command is in words.
-        """
-        found = None if self.data_dir_named else self.command(text, *arguments)
-        shown = " ".join(("zeroclaw", text, *map(visible, arguments)))
-        return found or f"`{shown}`{', with the same ZEROCLAW_DATA_DIR' if self.data_dir_named else ''}"
-
-    def other(self, program: str, text: str, *arguments: str) -> str | None:
-        """A command of another program."""
-        if not all(map(is_plain, arguments)):
-            return None
-        return line(program, *words(text), *_guarded(arguments), platform=self.platform)
-
-
-def _guarded(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    # An argument that looks like an option must not be taken for one.
-    return (Word("--"), *arguments) if any(argument.startswith("-") for argument in arguments) else arguments
+__all__ = ["Advice", "Place", "advice_lines", "advise", "bind_command"]
 
 
 def advise(remedy: Remedy, place: Place) -> Advice:
     """The remedy in words, with its command."""
     return _RENDERERS[remedy.action](remedy.arguments, place)
-
-
-def advice_lines(advice: Sequence[Advice], indent: str) -> list[str]:
-    """What to do, in its order, each with the command below it. Words, too, that no command goes with."""
-    lines: list[str] = []
-    for number, each in enumerate(advice):
-        lines.append(f"{indent}{'then' if number else 'to do'}: {visible(each.words)}")
-        if each.command is not None:
-            lines.append(f"{indent}  {each.command}")
-    return lines
-
-
-Arguments = Mapping[str, str]
 
 
 def _set_config(arguments: Arguments, place: Place) -> Advice:
@@ -87,47 +31,14 @@ def _set_config(arguments: Arguments, place: Place) -> Advice:
         return Advice(
             f"Set {visible(path)}; the command asks for the value.", place.command("config set", path)
         )
-    return Advice(f"Set {visible(path)}.", place.command("config set", path, value))
+    words = network_advice.grant_words(path, value) or f"Set {visible(path)}."
+    return Advice(words, place.command("config set", path, value))
 
 
 def _unset_config(arguments: Arguments, place: Place) -> Advice:
     path = arguments.get("path", "")
-    return Advice(f"Take {visible(path)} out again.", place.command("config delete", path))
-
-
-def _complete_config(arguments: Arguments, place: Place) -> Advice:
-    path = arguments.get("path", "")
-    return Advice(
-        f"Set {visible(path)}: complete the command with one list, commas between the hosts.",
-        place.command("config set --no-interactive", path),
-    )
-
-
-def _mend_config(arguments: Arguments, place: Place) -> Advice:
-    return Advice(f"Put {visible(arguments.get('path', ''))} right by hand.")
-
-
-def _create_row(arguments: Arguments, place: Place) -> Advice:
-    pointer = f"/plugins/entries/{arguments.get('key', '')}/egress_hosts"
-    hosts = [host for host in arguments.get("hosts", "").split(",") if host]
-    patch = json.dumps([{"op": "add", "path": pointer, "value": hosts}], separators=(",", ":"))
-    return Advice(
-        f"Make the row, which grants {visible(', '.join(hosts)) or 'nothing'}.",
-        place.command("config patch", patch),
-    )
-
-
-def _rename_row(arguments: Arguments, place: Place) -> Advice:
-    old, new = arguments.get("old", ""), arguments.get("new", "")
-    sentence = f"Rename the row {visible(old)} of plugins.entries to {visible(new)}"
-    if "." in old:  # which no path of a property can hold
-        return Advice(f"{sentence}, in {visible(arguments.get('path', ''))}.")
-    return Advice(f"{sentence}.", place.command("config set", f"plugins.entries.{old}.name", new))
-
-
-def _rename_table(arguments: Arguments, place: Place) -> Advice:
-    table, path = visible(arguments.get("table", "")), visible(arguments.get("path", ""))
-    return Advice(f"Rename the table [{table}] in {path}.")
+    words = network_advice.grant_words(path, "") or f"Take {visible(path)} out again."
+    return Advice(words, place.command("config delete", path))
 
 
 def _migrate_config(arguments: Arguments, place: Place) -> Advice:
@@ -197,20 +108,37 @@ def _allow_update(arguments: Arguments, place: Place) -> Advice:
     for option, key in (("--from", "from"), ("--registry", "registry")):
         if key in arguments:
             parts += (Word(option), arguments[key])
-    for item in cast("list[str]", json.loads(arguments.get("items", "[]"))):
+    items = _texts(arguments.get("items", "[]"))
+    for item in items or ():
         parts += (Word("--allow-token"), item)
-    if not all(map(is_plain, (place.config_dir, *parts))):
+    if items is None or not all(map(is_plain, (place.config_dir, *parts))):
         return Advice(f"{sentence} Each item goes with an option --allow-token of its own.")
     return Advice(
         sentence, command(place.config_dir, *words("plugin update"), *parts, platform=place.platform)
     )
 
 
+def _texts(text: str) -> list[str] | None:
+    """A JSON list of texts; None where it is none, as a daemon of another release may send it."""
+    try:
+        given: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(given, list):
+        return None
+    found = [each for each in cast("list[object]", given) if isinstance(each, str)]
+    return found if len(found) == len(cast("list[object]", given)) else None
+
+
+_EGRESS: Final = ("declared", "none")
+"""The decisions there are, which are words of our own."""
+
+
 def bind_command(place: Place, package: str, alias: str | None, egress: str | None) -> str | None:
     """The command that binds a channel; an alias that is the operator's to choose is the bare word ALIAS (PLG-199)."""
     parts: list[str] = [package, Word("--channel-alias"), alias if alias is not None else Word("ALIAS")]
     if egress is not None:
-        parts += (Word("--egress"), Word(egress))
+        parts += (Word("--egress"), Word(egress) if egress in _EGRESS else egress)
     if not all(map(is_plain, (place.config_dir, *parts))):
         return None
     return command(place.config_dir, *words("plugin bind"), *parts, platform=place.platform)
@@ -319,14 +247,15 @@ def _shorten_path(arguments: Arguments, place: Place) -> Advice:
 
 
 def _run_help(arguments: Arguments, place: Place) -> Advice:
-    asked = arguments.get("command", "")
-    return Advice("The help says how the command is used.", place.command(f"{asked} --help"))
+    asked = (*arguments.get("command", "").split(), "--help")
+    ours = all(map(Word.fits, asked))
+    return Advice("The help says how the command is used.", place.command(" ".join(asked)) if ours else None)
 
 
 _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] = {
     RemedyAction.SET_CONFIG: _set_config,
-    RemedyAction.COMPLETE_CONFIG: _complete_config,
-    RemedyAction.MEND_CONFIG: _mend_config,
+    RemedyAction.COMPLETE_CONFIG: network_advice.complete_config,
+    RemedyAction.MEND_CONFIG: network_advice.mend_config,
     RemedyAction.UNSET_CONFIG: _unset_config,
     RemedyAction.MIGRATE_CONFIG: _migrate_config,
     RemedyAction.ROTATE_SECRETS: _rotate_secrets,
@@ -335,9 +264,9 @@ _RENDERERS: Final[Mapping[RemedyAction, Callable[[Arguments, Place], Advice]]] =
     RemedyAction.REMOVE_PLUGIN: _remove_plugin,
     RemedyAction.UPDATE_PLUGIN: _update_plugin,
     RemedyAction.ALLOW_UPDATE: _allow_update,
-    RemedyAction.CREATE_ROW: _create_row,
-    RemedyAction.RENAME_ROW: _rename_row,
-    RemedyAction.RENAME_TABLE: _rename_table,
+    RemedyAction.CREATE_ROW: network_advice.create_row,
+    RemedyAction.RENAME_ROW: network_advice.rename_row,
+    RemedyAction.RENAME_TABLE: network_advice.rename_table,
     RemedyAction.BIND_CHANNEL: _bind_channel,
     RemedyAction.REPAIR_PLUGINS: _repair_plugins,
     RemedyAction.NAME_REGISTRY: _name_registry,
