@@ -176,7 +176,6 @@ def test_the_defaults_are_the_specified_ones():
         max_memory_mb=256,
         max_table_elements=100_000,
         max_instances=64,
-        max_connections_per_instance=16,
     )
 
 
@@ -189,7 +188,6 @@ def test_the_defaults_are_the_specified_ones():
         ("max_memory_mb", 16 * 1024),
         ("max_table_elements", 10_000_000),
         ("max_instances", 100_000),
-        ("max_connections_per_instance", 100_000),
     ],
 )
 def test_a_limit_so_large_that_it_is_none_is_refused_by_name(name, most):

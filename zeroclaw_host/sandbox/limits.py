@@ -32,7 +32,6 @@ MOST: Final[Mapping[str, int]] = {
     "max_memory_mb": 16 * 1024,
     "max_table_elements": 10_000_000,
     "max_instances": 100_000,
-    "max_connections_per_instance": 100_000,
 }
 """Beyond these a limit is none: the engine's own numbers wrap around, or mean "no limit"."""
 
@@ -71,8 +70,6 @@ class Limits:
     """Elements of one table."""
     max_instances: int = 64
     """Core instances in one store."""
-    max_connections_per_instance: int = 16
-    """Simultaneous outbound connections of one logical instance, over all its calls."""
 
     def __post_init__(self) -> None:
         for bound in fields(self):

@@ -30,7 +30,7 @@ from zeroclaw_daemon.config.shape import ROOT, MapOf, Node, RowsOf, TableOf, Val
 from zeroclaw_daemon.config.source import FileSource
 from zeroclaw_daemon.config.store import ConfigStore
 from zeroclaw_daemon.config.unnamed import unnamed
-from zeroclaw_host.sandbox.limits import MOST
+from zeroclaw_host.sandbox.limits import MOST, Limits
 from zeroclaw_host.services.sealing import KeyFile
 
 
@@ -348,7 +348,7 @@ def test_an_agent_needs_a_provider_that_is_there(store: ConfigStore) -> None:
 
 
 @pytest.mark.req("PLG-122", "PLG-021")
-@pytest.mark.parametrize("name", [*PluginLimits.model_fields])
+@pytest.mark.parametrize("name", [*MOST])
 def test_a_limit_is_at_least_one_and_at_most_what_the_sandbox_takes(store: ConfigStore, name: str) -> None:
     path = f"plugins.limits.{name}"
     for good in (1, MOST[name]):
@@ -356,6 +356,33 @@ def test_a_limit_is_at_least_one_and_at_most_what_the_sandbox_takes(store: Confi
     for bad in (0, -1, MOST[name] + 1):
         with pytest.raises((ConfigCandidateInvalid, PropertyValueInvalid), match="must be"):
             store.commit(setting((path, bad)))
+
+
+def test_every_other_limit_is_the_sandboxs_own() -> None:
+    assert {*PluginLimits.model_fields} - {*MOST} == {"max_connections_per_instance"}
+
+
+@pytest.mark.req("PLG-226", "PLG-124")
+def test_no_connections_at_all_can_be_set_and_is_no_limit_of_the_sandbox(store: ConfigStore) -> None:
+    path = "plugins.limits.max_connections_per_instance"
+    for good in (0, 1, 100_000):
+        limits = store.commit(setting((path, good))).config.plugins.limits
+        assert limits.max_connections_per_instance == good
+        assert limits.as_limits() == Limits(call_fuel=limits.call_fuel)
+    for bad in (-1, 100_001):
+        with pytest.raises((ConfigCandidateInvalid, PropertyValueInvalid), match="must be"):
+            store.commit(setting((path, bad)))
+
+
+@pytest.mark.req("PLG-226")
+def test_the_nat64_prefixes_are_of_the_whole_deployment_and_their_former_place_names_the_new_one(
+    store: ConfigStore,
+) -> None:
+    config = store.commit(setting(("security.nat64_prefixes", ["2600:64::/32"]))).config
+    assert config.security.nat64_prefixes == ("2600:64::/32",)
+    with pytest.raises(UnknownProperty) as caught:
+        store.commit(setting(("plugins.security.nat64_prefixes", [])))
+    assert caught.value.details["suggestions"] == ("security.nat64_prefixes",)
 
 
 @pytest.mark.req("PLG-121")

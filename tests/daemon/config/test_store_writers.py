@@ -29,7 +29,7 @@ store = command(file)
 for number in range(rounds):
     match chance.randrange(3):
         case 0:
-            change = lambda draft: draft.append("plugins.security.nat64_prefixes", f"{name}{number}")
+            change = lambda draft: draft.append("security.nat64_prefixes", f"{name}{number}")
         case 1:
             change = lambda draft: draft.set(f"agents.{name}{number}.model", "m")
         case 2:
@@ -43,7 +43,7 @@ def written(file: Path, name: str) -> set[int]:
     """The rounds of a writer whose write is in the file."""
     config = load(file).config
     found = [
-        *config.plugins.security.nat64_prefixes,
+        *config.security.nat64_prefixes,
         *config.agents,
         *config.providers.models.get("openai", {}),
     ]
@@ -74,7 +74,7 @@ def test_every_write_of_commands_and_daemon_is_in_the_file_and_comments_survive(
                     if chance.random() < 0.5:
                         draft.set(f"agents.{name}{number}.model", "m")
                     else:
-                        draft.append("plugins.security.nat64_prefixes", f"{name}{number}")
+                        draft.append("security.nat64_prefixes", f"{name}{number}")
 
                 revision = store.commit(change).revision
                 assert revision

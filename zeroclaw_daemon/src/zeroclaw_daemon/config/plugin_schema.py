@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, cast, get_args
 from pydantic import BeforeValidator, Field, SecretStr, ValidationInfo, model_validator
 
 from zeroclaw_daemon.config.section import FilePath, RuleBroken, Section
+from zeroclaw_host.egress.policy import DEFAULT_MAX_CONNECTIONS, MAX_CONNECTIONS_LIMIT
 from zeroclaw_host.instance import KEY_PREFIX
 from zeroclaw_host.sandbox.compiling.compile_limits import BACKGROUND_PATIENCE, MEMORY_PER_BYTE, CompileLimits
 from zeroclaw_host.sandbox.compiling.shelf import DEFAULT_CACHE_BYTES
@@ -21,6 +22,9 @@ _MEBIBYTE: Final = 1024**2
 _MOST_MEBIBYTES: Final = 1024**2
 _MOST_COMPILING_SECONDS: Final = 7 * 24 * 3600
 """Beyond a tebibyte and a week a bound is none, and what is reckoned with it may be more than the system counts."""
+
+_MOST_CONNECTIONS: Final = 100_000
+"""More than one process has descriptors for."""
 
 
 def _signature_mode(value: object, info: ValidationInfo) -> object:
@@ -39,7 +43,7 @@ def _signature_mode(value: object, info: ValidationInfo) -> object:
 
 
 class PluginSecurity(Section):
-    """``[plugins.security]``: which packages may load, and what counts as a private address."""
+    """``[plugins.security]``: which packages may load."""
 
     signature_mode: Annotated[SignatureModeName, BeforeValidator(_signature_mode)] = Field(
         default="disabled",
@@ -50,10 +54,6 @@ class PluginSecurity(Section):
         default=(),
         description="Ed25519 public keys, in hexadecimal, of the publishers whose packages are trusted.",
     )
-    nat64_prefixes: tuple[str, ...] = Field(
-        default=(),
-        description="NAT64 prefixes of this network (`<ipv6>/<length>`), so that embedded addresses are judged.",
-    )
 
 
 def _bound(name: str, description: str) -> Any:
@@ -62,21 +62,24 @@ def _bound(name: str, description: str) -> Any:
 
 
 class PluginLimits(Section):
-    """``[plugins.limits]``: the bounds of every guest. None may be zero (PLG-021)."""
+    """``[plugins.limits]``: the bounds of every guest. None but the number of connections may be zero (PLG-021)."""
 
     call_fuel: int = _bound("call_fuel", "Units of guest work in one call.")
     call_timeout_ms: int = _bound("call_timeout_ms", "Milliseconds one call may take, waiting included.")
     max_memory_mb: int = _bound("max_memory_mb", "Mebibytes of linear memory of a guest.")
     max_table_elements: int = _bound("max_table_elements", "Elements of a guest's table.")
     max_instances: int = _bound("max_instances", "Core instances in one guest.")
-    max_connections_per_instance: int = _bound(
-        "max_connections_per_instance",
-        "Outbound connections one plugin instance may hold at once, over all its calls.",
+    max_connections_per_instance: int = Field(
+        default=DEFAULT_MAX_CONNECTIONS,
+        ge=0,
+        le=_MOST_CONNECTIONS,
+        description="Outbound connections one plugin instance may hold at once, over all its calls. With 0, every "
+        "connection of every plugin is refused.",
     )
 
     def as_limits(self) -> Limits:
-        """The same numbers as the sandbox takes them."""
-        return Limits(**self.model_dump())
+        """The sandbox's own of them. Connections are counted by the network authority, at every request."""
+        return Limits(**self.model_dump(exclude={MAX_CONNECTIONS_LIMIT}))
 
 
 class PluginCompile(Section):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from zeroclaw_daemon.config.document.location import Place, Places
-from zeroclaw_daemon.config.schema import Config
+from zeroclaw_daemon.config.schema import MOVED, Config
 from zeroclaw_daemon.config.section import RuleBroken
 from zeroclaw_daemon.config.shape import table_at
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
@@ -134,6 +134,8 @@ def words_of(details: ErrorDetails, path: Path) -> str:
         return f"a layout of a later release; this one knows {context.get('le')}"
     match kind:
         case "extra_forbidden":
+            if (now := MOVED.get(".".join(map(str, path)))) is not None:
+                return f"unknown key; it is {now} now"
             return "unknown key" + _suggestion(str(path[-1]), table_at(Config, path[:-1]))
         case "greater_than_equal":
             return f"must be at least {context.get('ge')}"

@@ -20,7 +20,7 @@ from zeroclaw_daemon.config.coercion import (
     PropertyError,
     PropertyValueInvalid,
 )
-from zeroclaw_daemon.config.schema import Config
+from zeroclaw_daemon.config.schema import MOVED, Config
 from zeroclaw_daemon.config.shape import (
     ROOT,
     MapOf,
@@ -217,7 +217,7 @@ def unknown_property(path: str, config: Config | None = None) -> UnknownProperty
             f"{' and more' if len(inside) > _SUGGESTIONS else ''}",
             details={"property": path, "suggestions": tuple(inside[:_SUGGESTIONS])},
         )
-    close = _mended(path) or difflib.get_close_matches(path, known, n=_SUGGESTIONS)
+    close = _moved(path) or _mended(path) or difflib.get_close_matches(path, known, n=_SUGGESTIONS)
     hint = f"; the closest are {', '.join(close)}" if close else ""
     return UnknownProperty(
         f"Unknown property {path}{hint}", details={"property": path, "suggestions": tuple(close)}
@@ -230,6 +230,10 @@ def _inside(path: str) -> list[str]:
     for segment in segments_of(path):
         node = None if node is None else step(node, segment)
     return [f"{path}.{key}" for key in children(node)] if isinstance(node, TableOf) else []
+
+
+def _moved(path: str) -> list[str]:
+    return [MOVED[path]] if path in MOVED else []
 
 
 def _mended(path: str) -> list[str]:

@@ -30,6 +30,9 @@ Verb = Literal["create", "read", "update", "delete", "execute"]
 BUILT_IN_PROVIDER: Final = "echo"
 """The provider every installation has: deterministic and offline (D-19)."""
 
+MOVED: Final = {"plugins.security.nat64_prefixes": "security.nat64_prefixes"}
+"""Keys that stood somewhere else before, by their former path. They are unknown there, and told their new place."""
+
 _REFERENCE: Final = re.compile(r" \((?:[A-Z]+-\d+(?:, )?)+\)")
 """How a docstring names the requirements behind it."""
 
@@ -117,10 +120,15 @@ class Providers(Section):
 
 
 class Security(Section):
-    """``[security]``: who the local machine's users are to the daemon."""
+    """``[security]``: who the local machine's users are to the daemon, and what is a private address on this network."""
 
     trust_daemon_uid: bool = Field(
         default=True, description="Whether the daemon's own user has full rights on the socket."
+    )
+    nat64_prefixes: tuple[str, ...] = Field(
+        default=(),
+        description="NAT64 prefixes of this network (`<ipv6>/<length>`), so that the IPv4 addresses embedded in theirs are "
+        "judged. A malformed one has every connection of every plugin refused.",
     )
 
 
@@ -213,7 +221,9 @@ class Config(Section):
         default_factory=dict[str, Agent], description="Agents by name."
     )
     providers: Providers = Field(default_factory=Providers, description="Where models are.")
-    security: Security = Field(default_factory=Security, description="Who local users are.")
+    security: Security = Field(
+        default_factory=Security, description="Who local users are, and which addresses are private."
+    )
     secrets: Secrets = Field(default_factory=Secrets, description="How secrets lie in this file.")
     rpc: Rpc = Field(default_factory=Rpc, description="The local endpoint.")
     channels: Channels = Field(default_factory=Channels, description="Where messages come from.")
