@@ -65,7 +65,8 @@ class Connection:
         self._began = time.monotonic()
         self._lock = threading.Lock()
         self._io = threading.Lock()
-        self._closing = Waker()
+        self.closing = Waker()
+        """Fires when it is closed, on the thread that closes it."""
         self._users = 0
         self._closed = False
         self._secured = False
@@ -178,7 +179,7 @@ class Connection:
                 return
             self._closed = True
             idle = self._users == 0
-        self._closing.fire()
+        self.closing.fire()
         if idle:
             self._finish()
 
@@ -234,7 +235,7 @@ class Connection:
                 wanted = READABLE if isinstance(want, ssl.SSLWantReadError) else WRITABLE
             except BlockingIOError:
                 wanted = events
-            wait_for_socket(self._socket, wanted, deadline, stage, self._closing)
+            wait_for_socket(self._socket, wanted, deadline, stage, self.closing)
 
     def _now(self, action: Callable[[], T]) -> T | None:
         try:

@@ -1,0 +1,241 @@
+"""The loop that reads and writes open connections: it serves all, ends with the last, and outlives every handler."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import peers
+import pytest
+
+from zeroclaw_host.egress.connection import Connection
+from zeroclaw_host.egress.deadline import Deadline
+from zeroclaw_host.egress.failures import ConnectionClosed
+from zeroclaw_host.egress.io_loop import READABLE, WRITABLE, IoLoop
+from zeroclaw_host.egress.request import TlsMode
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def opened(ask: Make, network: Make) -> Iterator[Callable[..., Connection]]:
+    """Opens connections to peers, and closes them with the test."""
+    net = network({"a.example": [["127.0.0.1"]]}, max_connections=64)
+    made: list[Connection] = []
+
+    def open_to(server: peers.Peer) -> Connection:
+        made.append(
+            net.dialer.open(ask("a.example", server.port, tls=TlsMode.NONE), Deadline(peers.PATIENCE))
+        )
+        return made[-1]
+
+    yield open_to
+    for connection in made:
+        connection.close()
+
+
+class Handler:
+    """Keeps what arrives, sends what is given to it, and says when its moment came."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.got = bytearray()
+        self.to_send = bytearray()
+        self.at: float | None = None
+        self.came: list[float] = []
+        self.calls = 0
+        self.reads = True
+        self.ended = False
+        self.closed = False
+        self.threads: set[str] = set()
+        self.raises: dict[str, BaseException] = {}
+
+    def wanted(self) -> int:
+        if "wanted" in self.raises:
+            raise self.raises["wanted"]
+        reading = READABLE if self.reads and not self.ended else 0
+        return reading | (WRITABLE if self.to_send else 0)
+
+    def ready(self) -> None:
+        self.calls += 1
+        self.threads.add(threading.current_thread().name)
+        if "ready" in self.raises:
+            raise self.raises["ready"]
+        if self.at is not None and time.monotonic() >= self.at:
+            self.came.append(time.monotonic())
+            self.at = None
+        try:
+            while self.to_send and (count := self.connection.send_now(self.to_send)):
+                del self.to_send[:count]
+            while self.reads and not self.ended and (data := self.connection.receive_now(65_536)) is not None:
+                self.got += data
+                self.ended = not data
+        except ConnectionClosed:
+            self.closed = True
+
+    def moment(self) -> float | None:
+        if "moment" in self.raises:
+            raise self.raises["moment"]
+        return self.at
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "zeroclaw-io"]
+
+
+def test_one_thread_serves_all_and_ends_with_the_last(peer: Make, opened: Make) -> None:
+    server = peer(peers.echo)
+    loop = IoLoop()
+    with peers.nothing_left():
+        assert not threads()
+        handlers = [Handler(opened(server)) for _ in range(20)]
+        attachments = [loop.attach(handler.connection, handler) for handler in handlers]
+        assert len(threads()) == 1
+        for number, (handler, attachment) in enumerate(zip(handlers, attachments, strict=True)):
+            handler.to_send += b"%d" % number
+            attachment.poke()
+        for number, handler in enumerate(handlers):
+            assert peers.eventually(lambda handler=handler, number=number: handler.got == b"%d" % number)
+            assert handler.threads == {"zeroclaw-io"}
+        for handler, attachment in zip(handlers, attachments, strict=True):
+            assert attachment.attached
+            attachment.detach()
+            attachment.detach()
+            assert not attachment.attached
+            handler.connection.close()
+    again = Handler(opened(server))
+    attachment = loop.attach(again.connection, again)
+    again.to_send += b"again"
+    attachment.poke()
+    assert peers.eventually(lambda: again.got == b"again")
+    attachment.detach()
+    assert peers.eventually(lambda: not threads())
+
+
+def test_more_than_the_buffers_hold_goes_both_ways(peer: Make, opened: Make) -> None:
+    server = peer(peers.echo)
+    handler = Handler(opened(server))
+    data = bytes(range(256)) * 8192
+    attachment = IoLoop().attach(handler.connection, handler)
+    handler.to_send += data
+    attachment.poke()
+    assert peers.eventually(lambda: len(handler.got) == len(data))
+    assert handler.got == data
+    attachment.detach()
+
+
+def test_nothing_is_read_while_nothing_is_wanted(peer: Make, opened: Make) -> None:
+    server = peer(peers.say(b"early"))
+    handler = Handler(opened(server))
+    handler.reads = False
+    attachment = IoLoop().attach(handler.connection, handler)
+    assert peers.eventually(handler.connection.readable_now)
+    assert peers.eventually(lambda: handler.calls == 1)
+    attachment.poke()
+    assert peers.eventually(lambda: handler.calls == 2)  # the first look and the poke, and no spinning
+    assert not handler.got
+    handler.reads = True
+    attachment.poke()
+    assert peers.eventually(lambda: handler.ended)
+    assert handler.got == b"early"
+    attachment.detach()
+
+
+def test_a_moment_comes_and_not_before(peer: Make, opened: Make) -> None:
+    server = peer(peers.hold)
+    first, second = Handler(opened(server)), Handler(opened(server))
+    loop = IoLoop()
+    soon, later = time.monotonic() + 0.05, time.monotonic() + 0.1
+    first.at, second.at = later, soon
+    attachments = [loop.attach(handler.connection, handler) for handler in (first, second)]
+    assert peers.eventually(lambda: bool(first.came and second.came))
+    assert second.came[0] >= soon
+    assert first.came[0] >= later
+    calls = first.calls
+    second.to_send += b"x"
+    attachments[1].poke()
+    assert peers.eventually(lambda: not second.to_send)
+    assert first.calls == calls  # a moment that has come does not come again
+    for attachment in attachments:
+        attachment.detach()
+
+
+@pytest.mark.parametrize("where", ["ready", "wanted", "moment"])
+@pytest.mark.parametrize("error", [RuntimeError("a fault"), SystemExit(1)], ids=["fault", "exit"])
+def test_a_handler_that_raises_ends_its_own_connection_only(
+    peer: Make, opened: Make, where: str, error: BaseException
+) -> None:
+    server = peer(peers.echo)
+    bad, good = Handler(opened(server)), Handler(opened(server))
+    loop = IoLoop()
+    failing, serving = loop.attach(bad.connection, bad), loop.attach(good.connection, good)
+    bad.raises[where] = error
+    failing.poke()
+    assert peers.eventually(lambda: bad.connection.closed)
+    assert failing.error is error
+    assert not failing.attached
+    good.to_send += b"still here"
+    serving.poke()
+    assert peers.eventually(lambda: good.got == b"still here")
+    assert serving.error is None
+    serving.detach()
+    assert peers.eventually(lambda: not threads())
+
+
+def test_a_connection_closed_by_somebody_else_leaves_the_loop(peer: Make, opened: Make) -> None:
+    server = peer(peers.hold)
+    loop = IoLoop()
+    with peers.nothing_left():
+        handler = Handler(opened(server))
+        attachment = loop.attach(handler.connection, handler)
+        assert peers.eventually(lambda: handler.calls > 0)
+        handler.connection.close()
+        assert peers.eventually(lambda: not attachment.attached)
+        assert handler.closed  # it was told, with a last call
+    assert attachment.error is None
+
+
+def test_a_closed_connection_is_not_attached(peer: Make, opened: Make) -> None:
+    handler = Handler(opened(peer(peers.hold)))
+    handler.connection.close()
+    with peers.nothing_left(), pytest.raises(ConnectionClosed):
+        IoLoop().attach(handler.connection, handler)
+
+
+def test_a_descriptor_that_is_used_again_belongs_to_the_new_connection(peer: Make, opened: Make) -> None:
+    server = peer(peers.echo)
+    loop = IoLoop()
+    keeping = Handler(opened(server))
+    kept = loop.attach(keeping.connection, keeping)
+    seen: set[int] = set()
+    for number in range(50):
+        handler = Handler(opened(server))
+        seen.add(handler.connection.fileno())
+        attachment = loop.attach(handler.connection, handler)
+        handler.to_send += b"%d" % number
+        attachment.poke()
+        assert peers.eventually(lambda handler=handler, number=number: handler.got == b"%d" % number)
+        if number % 2:
+            attachment.detach()
+        handler.connection.close()
+    assert len(seen) < 50  # otherwise it proves nothing
+    kept.detach()
+
+
+def test_a_detached_connection_stays_open_and_can_be_attached_again(peer: Make, opened: Make) -> None:
+    server = peer(peers.echo)
+    loop = IoLoop()
+    connection = opened(server)
+    first = Handler(connection)
+    loop.attach(connection, first).detach()
+    connection.send(b"by hand", Deadline(peers.PATIENCE))
+    assert connection.receive(20, Deadline(peers.PATIENCE)) == b"by hand"
+    second = Handler(connection)
+    attachment = loop.attach(connection, second)
+    second.to_send += b"by the loop"
+    attachment.poke()
+    assert peers.eventually(lambda: second.got == b"by the loop")
+    assert not first.got
+    attachment.detach()
