@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from zeroclaw_host.egress.addresses import AddressClass, judge_address
 from zeroclaw_host.egress.hosts import RequestHost
-from zeroclaw_host.egress.policy import MAX_CONNECTIONS_LIMIT, EgressPolicy, PolicyField, PolicyInvalid
+from zeroclaw_host.egress.policy import (
+    MAX_CONNECTIONS_LIMIT,
+    NAT64_PATH,
+    EgressPolicy,
+    PolicyFault,
+    PolicyField,
+    PolicyInvalid,
+)
 from zeroclaw_host.egress.profiles import read_profiles
 from zeroclaw_host.egress.request import EgressRequest, TlsMode
 from zeroclaw_host.errors import Remedy, RemedyAction
@@ -18,27 +27,23 @@ def to_grant(request: EgressRequest, policy: EgressPolicy, host: str, *, local: 
         then = read_profiles(policy.profiles.rows, (*policy.hosts, HostPattern(host)))
         if request.tls is TlsMode.NONE or not then.serves(request.tls_profile, host):
             return ()
-    grant = _set(PolicyField.HOSTS, request.identity, {*(entry.text for entry in policy.hosts), host})
+    grant = to_set(PolicyField.HOSTS, request.identity, {*(entry.text for entry in policy.hosts), host})
     return (grant, to_carve_out(request.identity, policy, host)) if local else (grant,)
 
 
 def to_carve_out(identity: InstanceIdentity, policy: EgressPolicy, host: str) -> Remedy:
-    return _set(PolicyField.ALLOW_PRIVATE, identity, {*(entry.text for entry in policy.allow_private), host})
+    return to_set(
+        PolicyField.ALLOW_PRIVATE, identity, {*(entry.text for entry in policy.allow_private), host}
+    )
 
 
 def to_mend(
     identity: InstanceIdentity, invalid: PolicyInvalid, host: RequestHost | None
 ) -> tuple[Remedy, ...]:
     """What makes a policy that lets this host pass. What the deployment got wrong is for a person to say, and comes alone."""
-    wrong = {fault.field for fault in invalid.faults}
     if invalid.deployment_wide:
-        remedies: list[Remedy] = []
-        if PolicyField.NAT64_PREFIXES in wrong:
-            path = PolicyField.NAT64_PREFIXES.path(identity)
-            remedies.append(Remedy(RemedyAction.SET_CONFIG, {"path": path}))
-        if PolicyField.MAX_CONNECTIONS in wrong:
-            remedies.append(Remedy(RemedyAction.RAISE_LIMIT, {"limit": MAX_CONNECTIONS_LIMIT}))
-        return tuple(remedies)
+        return to_mend_deployment(invalid.faults)
+    wrong = {fault.field for fault in invalid.faults}
     if host is None or _kind(host) is AddressClass.METADATA:
         return ()
     hosts, private = set(invalid.accepted), set(invalid.accepted_private)
@@ -48,11 +53,22 @@ def to_mend(
         private.add(host.text)
     granted = EgressPolicy.of(hosts)
     private = {entry for entry in private if granted.reaches(HostPattern.parse(entry))}
-    remedies = []
+    remedies: list[Remedy] = []
     if PolicyField.HOSTS in wrong or hosts != set(invalid.accepted):
-        remedies.append(_set(PolicyField.HOSTS, identity, hosts))
+        remedies.append(to_set(PolicyField.HOSTS, identity, hosts))
     if PolicyField.ALLOW_PRIVATE in wrong or private != set(invalid.accepted_private):
-        remedies.append(_set(PolicyField.ALLOW_PRIVATE, identity, private))
+        remedies.append(to_set(PolicyField.ALLOW_PRIVATE, identity, private))
+    return tuple(remedies)
+
+
+def to_mend_deployment(faults: Iterable[PolicyFault]) -> tuple[Remedy, ...]:
+    """What makes the settings of all instances a policy again. Their values are for a person to say."""
+    wrong = {fault.field for fault in faults}
+    remedies: list[Remedy] = []
+    if PolicyField.NAT64_PREFIXES in wrong:
+        remedies.append(Remedy(RemedyAction.SET_CONFIG, {"path": NAT64_PATH}))
+    if PolicyField.MAX_CONNECTIONS in wrong:
+        remedies.append(Remedy(RemedyAction.RAISE_LIMIT, {"limit": MAX_CONNECTIONS_LIMIT}))
     return tuple(remedies)
 
 
@@ -61,7 +77,8 @@ def _kind(host: RequestHost) -> AddressClass | None:
     return None if host.address is None else judge_address(host.address).kind
 
 
-def _set(where: PolicyField, identity: InstanceIdentity, values: set[str]) -> Remedy:
+def to_set(where: PolicyField, identity: InstanceIdentity, values: Collection[str]) -> Remedy:
+    """What makes exactly these entries one list of the instance's row."""
     path = where.path(identity)
     if not values:
         return Remedy(RemedyAction.UNSET_CONFIG, {"path": path})
