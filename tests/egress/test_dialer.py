@@ -56,6 +56,36 @@ def test_a_granted_host_is_reached_and_bytes_go_both_ways(ask: Make, network: Ma
     assert record.attributes["address"] == "127.0.0.1"
 
 
+def test_every_request_leaves_one_record_of_its_decision_and_a_connection_one_of_its_end(
+    ask: Make, network: Make, peer: Make
+) -> None:
+    server = peer(peers.hold)
+    net = network({"*.a.example": [], "x.a.example": [["127.0.0.1"]], "z.a.example": [["127.0.0.1"]]})
+    with net.dialer.open(ask("x.a.example", server.port, **PLAIN), soon()):
+        (opened,) = net.log.records
+    assert opened.attributes["rule"] == "x.a.example"
+    assert opened.attributes["addresses"] == ("127.0.0.1",)
+    assert opened.attributes["address"] == "127.0.0.1"
+    server.close()
+    with pytest.raises(ConnectFailed):
+        net.dialer.open(ask("z.a.example", server.port, **PLAIN), soon())
+    with pytest.raises(TimeIsUp):
+        net.dialer.open(ask("y.a.example"), Deadline(0))
+    with pytest.raises(EgressRefused):
+        net.dialer.open(ask("b.example"), soon())
+    assert net.words() == [
+        "plugin_egress_opened",
+        "plugin_egress_connection",
+        "plugin_egress_failed",
+        "plugin_egress_failed",
+        "plugin_egress_denied",
+    ]
+    refused, late = net.log.records[2:4]
+    assert (refused.attributes["failure"], refused.attributes["stage"]) == ("connect_failed", None)
+    assert (late.attributes["failure"], late.attributes["stage"]) == ("egress_timeout", "resolve")
+    assert late.attributes["rule"] == "*.a.example"
+
+
 def test_a_peers_end_is_an_empty_read(ask: Make, network: Make, peer: Make) -> None:
     server = peer(peers.say(b"bye"))
     net = network({"a.example": [["127.0.0.1"]]})
@@ -224,7 +254,10 @@ def test_a_host_without_addresses_is_no_denial(
     with pytest.raises(ResolutionFailed) as caught:
         net.dialer.open(ask("a.example"), soon())
     assert caught.value.empty is empty
-    assert net.log.records == []
+    (record,) = net.log.records
+    assert record.error_key == "plugin_egress_failed"
+    assert record.attributes["failure"] == "resolution_failed"
+    assert record.attributes["rule"] == "a.example"
 
 
 def test_the_addresses_are_tried_in_the_resolvers_order_until_one_answers(
@@ -373,7 +406,7 @@ def test_closing_ends_what_another_thread_waits_for(ask: Make, network: Make, pe
             thread.join(peers.PATIENCE)
     assert [type(error) for error in caught] == [ConnectionClosed]
     assert net.slots.held(request.identity) == 0
-    assert net.words() == ["plugin_egress_connection"]
+    assert net.words() == ["plugin_egress_opened", "plugin_egress_connection"]
 
 
 def test_a_connection_that_is_dropped_unclosed_leaves_nothing(ask: Make, network: Make, peer: Make) -> None:
@@ -385,7 +418,7 @@ def test_a_connection_that_is_dropped_unclosed_leaves_nothing(ask: Make, network
         assert net.slots.held(request.identity) == 1
         del connection
     assert net.slots.held(request.identity) == 0
-    assert net.log.records == []
+    assert net.words() == ["plugin_egress_opened"]
 
 
 def test_a_dropped_connection_may_be_found_while_its_thread_holds_the_count(
@@ -421,7 +454,7 @@ def test_all_transports_of_an_instance_share_its_places(ask: Make, network: Make
         assert caught.value.remedy == Remedy(
             RemedyAction.RAISE_LIMIT, {"limit": "max_connections_per_instance"}
         )
-    assert net.words() == ["plugin_egress_connection_limit"] * 3
+    assert net.words() == ["plugin_egress_opened"] * 16 + ["plugin_egress_connection_limit"] * 3
     net.dialer.open(ask("a.example", server.port, identity=other, **PLAIN), soon()).close()
     held.pop().close()
     net.dialer.open(ask("a.example", server.port, **PLAIN), soon()).close()

@@ -33,6 +33,8 @@ from zeroclaw_host.egress.records import (
     Usage,
     anchors_read,
     connection_ended,
+    connection_failed,
+    connection_opened,
     denial,
     limit_reached,
 )
@@ -40,6 +42,7 @@ from zeroclaw_host.egress.request import EgressRequest, TlsMode
 from zeroclaw_host.egress.resolving import Lookups, Resolver, SystemResolver
 from zeroclaw_host.egress.slots import PROCESS_SLOTS, ConnectionSlots, Slot
 from zeroclaw_host.egress.tls import MaterialSource, no_material, profile_context
+from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.package.hosts import address_text
 
 LEAST_ATTEMPT_SECONDS: Final = 2.0
@@ -57,7 +60,8 @@ class Dialer:
     """Makes connections for plugin instances. Thread-safe; :meth:`open` blocks, and is for worker threads.
 
     :param policies: finds the policy in force, anew for each request.
-    :param log: told of refusals, of what is trusted, and of connections that ended.
+    :param log: told of every request that ends without a connection, of each connection when it is opened and when it
+        ended, and of what is trusted.
     :param resolver: finds addresses; the system's when left out.
     :param slots: the counts; this process's when left out.
     :param anchors: the trusted authorities; this process's when left out.
@@ -104,6 +108,21 @@ class Dialer:
         granted = authorise(request, self._policy(request))
         if isinstance(granted, Decision):
             raise self._refused(granted)
+        try:
+            return self._open(granted, deadline, material, establish)
+        except (EgressRefused, ConnectionLimit):  # each has a record of its own
+            raise
+        except ZeroclawError as failure:
+            self._log.emit(connection_failed(granted, failure))
+            raise
+
+    def _open(
+        self,
+        granted: Authorisation,
+        deadline: Deadline,
+        material: MaterialSource,
+        establish: Establish | None,
+    ) -> Connection:
         decision = judge(granted, self._addresses(granted, deadline))
         if decision.reason is Reason.NO_ADDRESSES:
             raise ResolutionFailed("the host has no addresses", empty=True)
@@ -205,6 +224,7 @@ class Dialer:
         except BaseException:
             connection.close()
             raise
+        self._log.emit(connection_opened(decision, address_text(address)))
         ending.hand_over()
         return connection
 

@@ -9,10 +9,11 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from zeroclaw_host.egress.anchors import TrustAnchors
-from zeroclaw_host.egress.decision import Decision
+from zeroclaw_host.egress.decision import Authorisation, Decision
 from zeroclaw_host.egress.failures import ConnectionLimit
 from zeroclaw_host.egress.request import EgressRequest
-from zeroclaw_host.errors import Remedy
+from zeroclaw_host.errors import Remedy, ZeroclawError
+from zeroclaw_host.package.hosts import address_text
 from zeroclaw_host.visible import visible
 
 _SHOWN_HOST: Final = 256
@@ -30,6 +31,8 @@ class ErrorKey(StrEnum):
     DENIED = "plugin_egress_denied"
     CONNECTION_LIMIT = "plugin_egress_connection_limit"
     TRUST_ANCHORS = "plugin_egress_trust_anchors"
+    OPENED = "plugin_egress_opened"
+    FAILED = "plugin_egress_failed"
     CONNECTION = "plugin_egress_connection"
 
 
@@ -120,6 +123,37 @@ def anchors_read(anchors: TrustAnchors) -> EgressRecord:
             "bundled": len(anchors.bundled),
             "machine": len(anchors.machine),
             "problems": tuple(map(visible, anchors.problems)),
+        },
+    )
+
+
+def connection_opened(decision: Decision, address: str) -> EgressRecord:
+    """An allowed request, and the address that it was connected to: what a plugin uses from now on."""
+    return EgressRecord(
+        ErrorKey.OPENED,
+        "debug",
+        "a plugin's connection was opened",
+        {
+            **_request(decision.request),
+            "rule": decision.rule,
+            "addresses": tuple(map(address_text, decision.addresses)),
+            "address": address,
+        },
+    )
+
+
+def connection_failed(granted: Authorisation, failure: ZeroclawError) -> EgressRecord:
+    """A request that the grant let pass, and no connection came of it."""
+    return EgressRecord(
+        ErrorKey.FAILED,
+        "info",
+        "a plugin's connection could not be made",
+        {
+            **_request(granted.request),
+            "rule": granted.rule,
+            "failure": failure.code,
+            "stage": failure.details.get("stage"),
+            "because": visible(failure.message),
         },
     )
 
