@@ -19,11 +19,25 @@ GOVERNED_TRANSPORTS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a manifest says about the network that counts for one instance. It grants nothing (PLG-174)."""
+
+    hosts: tuple[str, ...] = ()
+    """The destinations that the instance has a transport for."""
+    governed: bool = False
+    """Whether it has a transport at all whose connections its row judges."""
+
+
+@dataclass(frozen=True, slots=True)
 class RowSeed:
-    """A row that is missing. ``egress_hosts`` is what it starts with: never more than the manifest declares."""
+    """A row that is missing. ``egress_hosts`` is what it starts with: never more than the manifest declares.
+
+    ``declaration`` is what a row that is there already is compared with.
+    """
 
     identity: InstanceIdentity
     egress_hosts: tuple[str, ...]
+    declaration: Declaration = Declaration()
 
     @property
     def key(self) -> str:
@@ -71,6 +85,15 @@ def owns_state(manifest: Manifest) -> bool:
     )
 
 
+def declaration_of(manifest: Manifest, capability: Capability) -> Declaration:
+    """What counts for an instance in this capability: for a tool only what HTTP reaches, for a channel what any governed
+    transport reaches (PLG-186, PLG-208, PLG-209)."""
+    counting = {Capability.TOOL: frozenset({Permission.HTTP_CLIENT}), Capability.CHANNEL: GOVERNED_TRANSPORTS}
+    if counting.get(capability, frozenset[Permission]()).isdisjoint(manifest.permissions):
+        return Declaration()
+    return Declaration(tuple(manifest.egress.hosts), governed=True)
+
+
 def seed_for(manifest: Manifest) -> RowSeed | None:
     """The row of the package's default tool binding, or None where none is owed (PLG-132, PLG-133).
 
@@ -78,8 +101,8 @@ def seed_for(manifest: Manifest) -> RowSeed | None:
     """
     if Capability.TOOL not in manifest.capabilities or not owns_state(manifest):
         return None
-    granted = manifest.egress.hosts if Permission.HTTP_CLIENT in manifest.permissions else ()
-    return RowSeed(InstanceIdentity.default_tool(manifest.name), tuple(granted))
+    declaration = declaration_of(manifest, Capability.TOOL)
+    return RowSeed(InstanceIdentity.default_tool(manifest.name), declaration.hosts, declaration)
 
 
 class MemoryRowStore:

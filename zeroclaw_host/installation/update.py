@@ -35,7 +35,7 @@ from zeroclaw_host.installation.lock import Clock, locked
 from zeroclaw_host.installation.offers import Offer, Selection, UpdateSpec
 from zeroclaw_host.installation.package_log import Action, Journal, Unlogged
 from zeroclaw_host.installation.pipeline import LoadCheck, prepare
-from zeroclaw_host.installation.rows import RowSeed, RowStore, seed_for
+from zeroclaw_host.installation.rows import RowStore, seed_for
 from zeroclaw_host.installation.staging import staging
 from zeroclaw_host.package.admission import AdmittedPackage, admit
 from zeroclaw_host.package.manifest import Manifest
@@ -242,7 +242,7 @@ class Updater:
             row = None
             if self.rows is not None and seed is not None:
                 # An update grants nothing, not even in a row it makes.
-                row = self.rows.prepare(RowSeed(seed.identity, ()))
+                row = self.rows.prepare(replace(seed, egress_hosts=()))
             with (
                 replacement(lock, self._files, installed.name, place) as old,
                 staging(lock, self._files, installed.name) as new,

@@ -20,7 +20,7 @@ from zeroclaw_daemon.config.map_keys import BINDINGS, MapKeyNotFound
 from zeroclaw_daemon.config.problems import ConfigFileInvalid, ConfigSyntaxInvalid
 from zeroclaw_daemon.config.store import ConfigStore, Written
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
-from zeroclaw_host.installation.rows import GOVERNED_TRANSPORTS, RowSeed, owns_state, seed_for
+from zeroclaw_host.installation.rows import RowSeed, declaration_of, owns_state, seed_for
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.manifest import Capability, Manifest
 
@@ -115,7 +115,7 @@ def require_alias(alias: str) -> None:
 
 def usable_declaration(manifest: Manifest) -> tuple[str, ...]:
     """The destinations a package declares, if it asks for a transport that could reach them (PLG-245)."""
-    return () if GOVERNED_TRANSPORTS.isdisjoint(manifest.permissions) else tuple(manifest.egress.hosts)
+    return declaration_of(manifest, Capability.CHANNEL).hosts
 
 
 def decide(snapshot: Snapshot, manifest: Manifest, alias: str, egress: Egress | None) -> Bound:
@@ -138,7 +138,8 @@ def decide(snapshot: Snapshot, manifest: Manifest, alias: str, egress: Egress | 
             details={"alias": alias, "package": found.package},
         )
     identity = InstanceIdentity(manifest.name, Capability.CHANNEL, alias)
-    declared = usable_declaration(manifest)
+    declaration = declaration_of(manifest, Capability.CHANNEL)
+    declared = declaration.hosts
     owns = owns_state(manifest)
     missing = owns and snapshot.config.plugins.entry(identity.key) is None
     if missing and declared and egress is None:
@@ -151,9 +152,8 @@ def decide(snapshot: Snapshot, manifest: Manifest, alias: str, egress: Egress | 
             ),
             details={"package": manifest.name, "alias": alias, "hosts": declared},
         )
-    seed = RowSeed(identity, declared if egress is Egress.DECLARED else ()) if missing else None
-    governed = not GOVERNED_TRANSPORTS.isdisjoint(manifest.permissions)
-    return Bound(identity, found is None, owns, seed, declared, egress, governed)
+    seed = RowSeed(identity, declared if egress is Egress.DECLARED else (), declaration) if missing else None
+    return Bound(identity, found is None, owns, seed, declared, egress, declaration.governed)
 
 
 class BindingChange:

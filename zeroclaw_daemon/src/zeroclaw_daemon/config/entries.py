@@ -6,48 +6,64 @@ from contextlib import suppress
 from pathlib import Path
 
 from zeroclaw_daemon.config.draft import Draft
+from zeroclaw_daemon.config.egress_standing import EgressStanding, deployment_refusal, standing_of
 from zeroclaw_daemon.config.map_keys import INSTANCES, MapKeyExists, MapKeyNotFound
 from zeroclaw_daemon.config.problems import ConfigFileInvalid
 from zeroclaw_daemon.config.store import ConfigStore, Written
-from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
+from zeroclaw_host.errors import Kind, ZeroclawError
 from zeroclaw_host.installation.rows import RowSeed
 
 
 class LegacyRow(ZeroclawError):
-    """A package's row still has the key it had before 1.0, which nothing reads. Whatever it grants is not in force."""
+    """A package's row still has the key it had before 1.0, which nothing reads. Whatever it grants is not in force.
+
+    Its remedies are the steps that bring it into force, as listings tell them. ``details`` holds ``path``, ``package`` and
+    ``key``.
+    """
 
     code = "legacy_row"
     kind = Kind.CONFLICT
 
-    def __init__(self, path: Path, seed: RowSeed) -> None:
-        package = seed.identity.package
+    def __init__(self, path: Path, standing: EgressStanding) -> None:
+        identity = standing.identity
         super().__init__(
-            f"the row named {package} in plugins.entries has the key it had before 1.0, which nothing reads; rename it to "
-            f"{seed.key}, and its configuration and grants are in force again",
-            remedy=Remedy(RemedyAction.EDIT_FILE, {"path": str(path)}),
-            details={"path": str(path), "package": package, "key": seed.key},
+            "; ".join(standing.verdict),
+            remedies=standing.steps,
+            details={"path": str(path), "package": identity.package, "key": identity.key},
         )
 
 
 class ConfigRowStore:
-    """Seeds ``[[plugins.entries]]`` rows in the configuration file (PLG-132). An existing row is never touched."""
+    """Seeds ``[[plugins.entries]]`` rows in the configuration file (PLG-132). An existing row is never touched.
 
-    def __init__(self, store: ConfigStore) -> None:
+    :param installed: whether the packages that rows are asked for are installed already, as they are for an update.
+    """
+
+    def __init__(self, store: ConfigStore, *, installed: bool = False) -> None:
         self._store = store
+        self._installed = installed
 
     def prepare(self, seed: RowSeed) -> FileRow:
         """What is to be written.
 
         :raises ConfigFileInvalid: the file, or its ``[plugins]`` section, cannot be read; nothing is installed then.
         :raises LegacyRow: the package's row has its key of before 1.0 (PLG-192, PLG-327).
+        :raises DeploymentRefused: so it has, and no step about the row would help yet (PLG-193).
         :raises ConfigOutdated: the row is missing, and the file has the layout of an earlier release (PLG-368).
         """
         snapshot = self._store.current()
         if snapshot.problems:
             raise ConfigFileInvalid(snapshot.problems)
-        if any(row.name == seed.identity.package for row in snapshot.config.plugins.entries):
-            raise LegacyRow(self._store.path, seed)
-        creates = snapshot.config.plugins.entry(seed.key) is None
+        standing = standing_of(
+            seed.identity,
+            seed.declaration,
+            snapshot,
+            outdated=self._store.is_outdated(),
+            installed=self._installed,
+        )
+        if standing.legacy:
+            raise deployment_refusal(snapshot.config) or LegacyRow(self._store.path, standing)
+        creates = standing.row is None
         if creates:
             self._store.check_writable()
         return FileRow(self._store, seed, creates=creates)

@@ -23,6 +23,7 @@ from zeroclaw_daemon.config.draft import Draft, ValueCheck, unchecked
 from zeroclaw_daemon.config.file import MAX_BYTES, Snapshot, decode, parse, read_bytes, toml_values
 from zeroclaw_daemon.config.migration import (
     VERSION,
+    ConfigOutdated,
     ConfigTooNew,
     KeyOf,
     Migration,
@@ -271,6 +272,17 @@ class ConfigStore:
         :raises StorageError: it cannot be read.
         """
         check_version(self._found().values, self.path)
+
+    def is_outdated(self) -> bool:
+        """Whether the file is to be migrated before anything is written to it (PLG-368).
+
+        :raises ZeroclawError: as :meth:`check_writable`, otherwise.
+        """
+        try:
+            self.check_writable()
+        except ConfigOutdated:
+            return True
+        return False
 
     def _lock(self) -> AbstractContextManager[None]:
         return write_lock(self.path, wait=self._lock_wait)

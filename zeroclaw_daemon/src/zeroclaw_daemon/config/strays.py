@@ -45,16 +45,17 @@ def strays(config: Config, manifests: Mapping[str, Manifest] | None = None) -> t
         the key to be renamed to; without them, and for a row named after an alias, nobody can say (PLG-218).
     """
     return tuple(
-        Stray(row.name, _meant(row.name, manifests or {}), bool(row.egress_hosts))
+        Stray(row.name, _meant(row.name, manifests or {}, config), bool(row.egress_hosts))
         for row in config.plugins.entries
         if not _is_key(row.name)
     )
 
 
-def _meant(name: str, manifests: Mapping[str, Manifest]) -> str | None:
+def _meant(name: str, manifests: Mapping[str, Manifest], config: Config) -> str | None:
     manifest = manifests.get(name)
     seed = seed_for(manifest) if manifest is not None else None
-    return None if seed is None else seed.key
+    # Where the instance has a row already, the former one cannot be given its name.
+    return None if seed is None or config.plugins.entry(seed.key) is not None else seed.key
 
 
 def _is_key(name: str) -> bool:
