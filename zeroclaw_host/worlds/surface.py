@@ -13,7 +13,7 @@ from typing import Final
 
 from zeroclaw_host.contract import PLUGIN_VERSION, contract
 from zeroclaw_host.errors import Kind, PluginError
-from zeroclaw_host.imports import config, inbound, logging, secrets, state, wasi
+from zeroclaw_host.imports import config, inbound, logging, secrets, state, wasi, websocket
 from zeroclaw_host.package.manifest import Capability, Permission
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.interface import HostInterface
@@ -31,7 +31,10 @@ WORLDS: Final[Mapping[Capability, str]] = MappingProxyType(
 """The world of each capability that runs code (PLG-003)."""
 
 _SERVICES: Final[Mapping[str, HostInterface]] = MappingProxyType(
-    {module.INTERFACE.name: module.INTERFACE for module in (logging, config, secrets, state, inbound)}
+    {
+        module.INTERFACE.name: module.INTERFACE
+        for module in (logging, config, secrets, state, inbound, websocket)
+    }
 )
 """The plugin interfaces this host implements. A world's other imports are refused by name until they are here."""
 
