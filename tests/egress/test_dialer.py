@@ -66,6 +66,7 @@ def test_every_request_leaves_one_record_of_its_decision_and_a_connection_one_of
     assert opened.attributes["rule"] == "x.a.example"
     assert opened.attributes["addresses"] == ("127.0.0.1",)
     assert opened.attributes["address"] == "127.0.0.1"
+    assert opened.attributes["address_class"] == "private"
     server.close()
     with pytest.raises(ConnectFailed):
         net.dialer.open(ask("z.a.example", server.port, **PLAIN), soon())

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from zeroclaw_host.egress.addresses import judge_address
 from zeroclaw_host.egress.anchors import PROCESS_ANCHORS, AnchorStore, TrustAnchors
 from zeroclaw_host.egress.connection import Connection, connect
 from zeroclaw_host.egress.deadline import Deadline
@@ -156,7 +157,7 @@ class Dialer:
         try:
             return self._slots.take(granted.request.identity, granted.policy.max_connections)
         except ConnectionLimit as limit:
-            self._log.emit(limit_reached(granted.request, limit))
+            self._log.emit(limit_reached(granted.request, limit, granted.rule))
             raise
 
     def _context(self, granted: Authorisation, material: MaterialSource) -> ssl.SSLContext | None:
@@ -224,7 +225,8 @@ class Dialer:
         except BaseException:
             connection.close()
             raise
-        self._log.emit(connection_opened(decision, address_text(address)))
+        kind = judge_address(address, granted.policy.nat64).kind
+        self._log.emit(connection_opened(decision, address, kind))
         ending.hand_over()
         return connection
 

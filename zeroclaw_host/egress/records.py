@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
+from zeroclaw_host.egress.addresses import AddressClass
 from zeroclaw_host.egress.anchors import TrustAnchors
 from zeroclaw_host.egress.decision import Authorisation, Decision
 from zeroclaw_host.egress.failures import ConnectionLimit
+from zeroclaw_host.egress.hosts import Address
 from zeroclaw_host.egress.request import EgressRequest
 from zeroclaw_host.errors import Remedy, ZeroclawError
 from zeroclaw_host.package.hosts import address_text
@@ -98,14 +100,14 @@ def denial(decision: Decision) -> EgressRecord:
     )
 
 
-def limit_reached(request: EgressRequest, limit: ConnectionLimit) -> EgressRecord:
+def limit_reached(request: EgressRequest, limit: ConnectionLimit, rule: str | None = None) -> EgressRecord:
     """An allowed request that found no slot."""
     remedies = () if limit.remedy is None else (limit.remedy,)
     return EgressRecord(
         ErrorKey.CONNECTION_LIMIT,
         "warn",
         "a plugin's connection found all places taken",
-        {**_request(request), **limit.details},
+        {**_request(request), "rule": rule, **limit.details},
         remedies,
     )
 
@@ -127,7 +129,7 @@ def anchors_read(anchors: TrustAnchors) -> EgressRecord:
     )
 
 
-def connection_opened(decision: Decision, address: str) -> EgressRecord:
+def connection_opened(decision: Decision, address: Address, kind: AddressClass) -> EgressRecord:
     """An allowed request, and the address that it was connected to: what a plugin uses from now on."""
     return EgressRecord(
         ErrorKey.OPENED,
@@ -137,7 +139,8 @@ def connection_opened(decision: Decision, address: str) -> EgressRecord:
             **_request(decision.request),
             "rule": decision.rule,
             "addresses": tuple(map(address_text, decision.addresses)),
-            "address": address,
+            "address": address_text(address),
+            "address_class": kind.value,
         },
     )
 
