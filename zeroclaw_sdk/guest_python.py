@@ -50,10 +50,12 @@ PRESENT_MODULES: Final = _words(
     zeroclaw_sdk.guest zeroclaw_sdk.guest.annotations zeroclaw_sdk.guest.channel
     zeroclaw_sdk.guest.config zeroclaw_sdk.guest.crossing zeroclaw_sdk.guest.docs
     zeroclaw_sdk.guest.entries zeroclaw_sdk.guest.exports zeroclaw_sdk.guest.faults
-    zeroclaw_sdk.guest.functions zeroclaw_sdk.guest.host zeroclaw_sdk.guest.inbound
-    zeroclaw_sdk.guest.log zeroclaw_sdk.guest.memory zeroclaw_sdk.guest.messages
-    zeroclaw_sdk.guest.secrets zeroclaw_sdk.guest.shapes zeroclaw_sdk.guest.state
-    zeroclaw_sdk.guest.tool zeroclaw_sdk.guest.variant zeroclaw_sdk.guest.wit zipimport
+    zeroclaw_sdk.guest.functions zeroclaw_sdk.guest.host zeroclaw_sdk.guest.imported
+    zeroclaw_sdk.guest.inbound zeroclaw_sdk.guest.log zeroclaw_sdk.guest.memory
+    zeroclaw_sdk.guest.messages zeroclaw_sdk.guest.network zeroclaw_sdk.guest.secrets
+    zeroclaw_sdk.guest.shapes zeroclaw_sdk.guest.state zeroclaw_sdk.guest.tool
+    zeroclaw_sdk.guest.variant zeroclaw_sdk.guest.wit zeroclaw_sdk.guest.wit_http
+    zeroclaw_sdk.guest.wit_streams zipimport
     """
 )
 """Modules that every Python plugin has loaded by the time it is built: what the interpreter and this SDK import."""

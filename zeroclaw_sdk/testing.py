@@ -11,6 +11,10 @@
         notebook.store_entry("tea", "green", CORE, None)
         assert notebook.recall("green", 5, None, None, None)[0].key == "tea"
 
+    network = FakeNetwork(http=[reply("GET", "https://api.example.com/now", json={"degrees": 7})])
+    assert call(Weather, {"city": "Oslo"}, network=network).output == "7 degrees"
+    assert network.requests[0].headers["authorization"] == "Bearer key"
+
 Arguments, results and configuration take the same way as in the sandbox: they are checked, converted and reported on alike.
 What a component adds (limits, the host's own checks) is what ``zeroclaw-plugin run`` shows.
 """
@@ -25,6 +29,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from zeroclaw_sdk.fake_network import (
+    Closed,
+    Ended,
+    Failure,
+    FakeNetwork,
+    FakeSocket,
+    FakeWebSocket,
+    Nothing,
+    Reply,
+    Route,
+    SentRequest,
+    Unscripted,
+    deny,
+    fail,
+    reply,
+)
 from zeroclaw_sdk.guest.channel import Channel, ChannelDefinition
 from zeroclaw_sdk.guest.functions import Definition
 from zeroclaw_sdk.guest.host import LogEvent, RecordingHost, StateEntry, use_host
@@ -34,13 +54,27 @@ from zeroclaw_sdk.guest.tool import CONFIG_MEMBER, Tool, ToolDefinition
 
 __all__ = [
     "Answer",
+    "Closed",
+    "Ended",
+    "Failure",
+    "FakeNetwork",
+    "FakeSocket",
+    "FakeWebSocket",
     "LogEvent",
+    "Nothing",
     "RecordingHost",
+    "Reply",
+    "Route",
+    "SentRequest",
+    "Unscripted",
     "call",
     "capabilities",
     "channel",
+    "deny",
+    "fail",
     "memory",
     "parameters_schema",
+    "reply",
 ]
 
 C = TypeVar("C", bound=Channel)
@@ -49,12 +83,13 @@ M = TypeVar("M", bound=Memory)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call ended with, and what the plugin logged meanwhile."""
+    """What a call ended with, and what the plugin logged and requested meanwhile."""
 
     success: bool
     output: str
     error: str | None
     logs: tuple[LogEvent, ...]
+    requests: tuple[SentRequest, ...] = ()
 
 
 def call(
@@ -64,6 +99,8 @@ def call(
     config: Mapping[str, object] | None = None,
     secrets: Mapping[str, str] | None = None,
     state: dict[str, StateEntry] | None = None,
+    http: Iterable[Route] | Callable[[SentRequest], Reply | Failure] = (),
+    network: FakeNetwork | None = None,
 ) -> Answer:
     """Call a tool once.
 
@@ -71,14 +108,19 @@ def call(
     :param config: the public configuration, as JSON values.
     :param secrets: secret properties by name.
     :param state: what the plugin has stored. The call changes it; give it to the next call as well.
+    :param http: what is requested, and what comes back (:func:`reply`, :func:`fail`, :func:`deny`, or a function).
+    :param network: a whole network, in the place of ``http``; give it to several calls to let them share it.
     :raises DefinitionInvalid: the class cannot be turned into a tool.
     :raises Exception: whatever the tool raised, apart from ToolError, which is an answer.
     """
-    host = RecordingHost(secrets=dict(secrets or {}), state={} if state is None else state)
+    there = FakeNetwork(http) if network is None else network
+    before = len(there.requests)
+    host = RecordingHost(secrets=dict(secrets or {}), state={} if state is None else state, network=there)
     whole = dict(arguments) | ({CONFIG_MEMBER: dict(config)} if config else {})
     with use_host(host):
         outcome = ToolDefinition(tool).call(json.dumps(whole))
-    return Answer(outcome.success, outcome.output, outcome.error, tuple(host.records))
+    requests = tuple(there.requests[before:])
+    return Answer(outcome.success, outcome.output, outcome.error, tuple(host.records), requests)
 
 
 def parameters_schema(tool: type[Tool]) -> Mapping[str, object]:
@@ -94,6 +136,7 @@ def channel(
     secrets: Mapping[str, str] | None = None,
     inbound: Iterable[InboundMessage] = (),
     state: Mapping[str, bytes] | None = None,
+    network: FakeNetwork | None = None,
 ) -> Generator[tuple[C, RecordingHost]]:
     """A configured channel and the host it talks to, for the time of the block.
 
@@ -104,12 +147,16 @@ def channel(
     :param secrets: secret properties by name.
     :param inbound: messages that the host received before.
     :param state: values that an earlier instance left.
+    :param network: what it can connect to; nothing when left out.
     :raises DefinitionInvalid: the class cannot be turned into a channel.
     :raises AnswerInvalid: from a call, whose result or argument has no place in the contract.
     :raises Exception: whatever ``configure``, or later a call, raised.
     """
     host = RecordingHost(
-        secrets=dict(secrets or {}), configuration=dict(config or {}), inbound=deque(inbound)
+        secrets=dict(secrets or {}),
+        configuration=dict(config or {}),
+        inbound=deque(inbound),
+        network=network or FakeNetwork(),
     )
     for key, value in (state or {}).items():
         host.state_put(key, value, None)

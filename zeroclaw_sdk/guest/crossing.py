@@ -15,8 +15,9 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final, Protocol, cast
 
 from zeroclaw_sdk.guest.faults import AnswerInvalid, DefinitionInvalid
+from zeroclaw_sdk.guest.imported import encodable
 from zeroclaw_sdk.guest.variant import Variant
-from zeroclaw_sdk.guest.wit import U64_MAX, encodable
+from zeroclaw_sdk.guest.wit import U64_MAX
 
 
 class Crossing(Protocol):

@@ -22,10 +22,11 @@ from zeroclaw_sdk.guest.crossing import case_class
 from zeroclaw_sdk.guest.faults import CallError, DefinitionInvalid, GuestFault, describe, remember_sources
 from zeroclaw_sdk.guest.functions import Definition, Fault, Function
 from zeroclaw_sdk.guest.host import install_host
+from zeroclaw_sdk.guest.imported import encodable
 from zeroclaw_sdk.guest.memory import Memory, MemoryDefinition
 from zeroclaw_sdk.guest.messages import WebhookRejected, WebhookUnauthorized
 from zeroclaw_sdk.guest.tool import Tool, ToolDefinition
-from zeroclaw_sdk.guest.wit import WitHost, encodable
+from zeroclaw_sdk.guest.wit import WitHost
 
 T = TypeVar("T")
 

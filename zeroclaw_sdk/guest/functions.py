@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from zeroclaw_sdk.guest.crossing import Crossing, crossing_of
 from zeroclaw_sdk.guest.faults import DefinitionInvalid
-from zeroclaw_sdk.guest.wit import encodable
+from zeroclaw_sdk.guest.imported import encodable
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

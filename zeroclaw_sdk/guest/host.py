@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from zeroclaw_sdk.guest.messages import InboundMessage
+from zeroclaw_sdk.guest.network import Network, NoNetwork
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,11 @@ class StateEntry:
 class Host(Protocol):
     """What a host answers."""
 
+    @property
+    def network(self) -> Network:
+        """Where connections come from."""
+        ...
+
     def log(self, event: LogEvent) -> None:
         """Take one record; never fails."""
         ...
@@ -151,6 +157,7 @@ class RecordingHost:
     inbound: deque[InboundMessage] = field(default_factory=deque[InboundMessage])
     state: dict[str, StateEntry] = field(default_factory=dict[str, StateEntry])
     serves: bool = True
+    network: Network = field(default_factory=NoNetwork)
     _revision: int = field(default=0, init=False)
 
     def log(self, event: LogEvent) -> None:

@@ -1,57 +1,23 @@
 """The real host of a built component, reached through the modules that componentize-py generates.
 
-What the generated code cannot pass on it does not refuse, it aborts the component without a word: an error value as an
-exception of another type, a lone surrogate in a text, a number out of range, a recursion limit reached half-way. So
-every call of an import is made here, and nowhere else.
+Every call of an import is made by way of :mod:`zeroclaw_sdk.guest.imported`, which says why.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+import time
 from importlib import import_module
 from typing import Any, Final, cast
 
 from zeroclaw_sdk.guest.host import ConfigError, LogEvent, SecretError, StateEntry, StateError
+from zeroclaw_sdk.guest.imported import case_of, encodable, interface, with_headroom, word_of
 from zeroclaw_sdk.guest.messages import InboundMessage
+from zeroclaw_sdk.guest.network import Exchange, HttpRequest, NetworkFault, SocketPeer, WebSocketPeer
+from zeroclaw_sdk.guest.wit_http import WitHttp
+from zeroclaw_sdk.guest.wit_streams import WitSockets, WitWebSockets
 
 U64_MAX: Final = 2**64 - 1
 """The largest number of the contract."""
-_HEADROOM: Final = 50
-
-
-def encodable(text: str) -> str:
-    """The text with lone surrogates replaced, which have no place in the contract's strings."""
-    return str(text).encode("utf-8", "replace").decode()
-
-
-def _with_headroom(function: Callable[..., Any], *arguments: object) -> Any:
-    """Let generated code finish where the author's may not go deeper: it reads enums and dataclasses by calls.
-
-    No context manager: leaving one by an exception sets its traceback, and the generated one is frozen.
-    """
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + _HEADROOM)
-    try:
-        return function(*arguments)
-    finally:
-        sys.setrecursionlimit(limit)
-
-
-def _case(word: str) -> str:
-    return word.upper().replace("-", "_")
-
-
-def _word(error: Any) -> str:
-    return error.value.name.lower().replace("_", "-")
-
-
-def _interface(name: str) -> Any:
-    """The generated module of an interface, or None where this kind of plugin does not import it."""
-    try:
-        return import_module(f"wit_world.imports.{name}")
-    except ModuleNotFoundError:
-        return None
 
 
 class WitHost:
@@ -64,25 +30,26 @@ class WitHost:
         # Generated for the component that is being built; there is nothing to import anywhere else.
         self._types: Any = import_module("componentize_py_types")
         self._logging: Any = import_module("wit_world.imports.logging")
-        self._secrets = _interface("secrets")
-        self._config = _interface("config")
-        self._inbound = _interface("inbound")
-        self._state = _interface("state")
+        self._secrets = interface("secrets")
+        self._config = interface("config")
+        self._inbound = interface("inbound")
+        self._state = interface("state")
+        self.network = WitNetwork()
 
     def log(self, event: LogEvent) -> None:
         """Queue the record in the host's log."""
         wit = self._logging
-        outcome = None if event.outcome is None else wit.PluginOutcome[_case(event.outcome)]
+        outcome = None if event.outcome is None else wit.PluginOutcome[case_of(event.outcome)]
         record = wit.PluginEvent(
             function_name=encodable(event.function),
-            action=wit.PluginAction[_case(event.action)],
+            action=wit.PluginAction[case_of(event.action)],
             outcome=outcome,
             duration_ms=None if event.duration_ms is None else min(event.duration_ms, U64_MAX),
             attrs=event.attrs,
             message=encodable(event.message),
         )
-        level = wit.LogLevel[_case(event.level)]
-        _with_headroom(wit.log_record, level, record)
+        level = wit.LogLevel[case_of(event.level)]
+        with_headroom(wit.log_record, level, record)
 
     def secret(self, name: str) -> str:
         """Ask the host for one secret.
@@ -92,9 +59,9 @@ class WitHost:
         if self._secrets is None:
             raise SecretError(name, "unavailable")
         try:
-            value: str = _with_headroom(self._secrets.get, encodable(name))
+            value: str = with_headroom(self._secrets.get, encodable(name))
         except self._types.Err as error:
-            raise SecretError(name, _word(error)) from None
+            raise SecretError(name, word_of(error)) from None
         return value
 
     def config(self) -> str:
@@ -105,19 +72,19 @@ class WitHost:
         if self._config is None:
             raise ConfigError("unavailable")
         try:
-            text: str = _with_headroom(self._config.get)
+            text: str = with_headroom(self._config.get)
         except self._types.Err as error:
-            raise ConfigError(_word(error)) from None
+            raise ConfigError(word_of(error)) from None
         return text
 
     def inbound_poll(self) -> InboundMessage | None:
         """Take a message out of the host's queue."""
-        found = None if self._inbound is None else _with_headroom(self._inbound.inbound_poll)
+        found = None if self._inbound is None else with_headroom(self._inbound.inbound_poll)
         return None if found is None else InboundMessage(**cast("dict[str, Any]", vars(found)))
 
     def inbound_pending(self) -> int:
         """Ask the host how many there are."""
-        return 0 if self._inbound is None else _with_headroom(self._inbound.inbound_pending)
+        return 0 if self._inbound is None else with_headroom(self._inbound.inbound_pending)
 
     def state_get(self, key: str) -> StateEntry | None:
         """Read from the host's store.
@@ -147,12 +114,53 @@ class WitHost:
         if self._state is None:
             raise StateError(key, "unavailable")
         try:
-            return _with_headroom(getattr(self._state, name), encodable(key), *more)
+            return with_headroom(getattr(self._state, name), encodable(key), *more)
         except self._types.Err as error:
-            raise StateError(key, _word(error)) from None
+            raise StateError(key, word_of(error)) from None
 
 
 def _revision(number: int) -> int:
     if not 0 <= number <= U64_MAX:
         raise ValueError("a revision is a number that the host gave out")
     return number
+
+
+class WitNetwork:
+    """:class:`zeroclaw_sdk.guest.network.Network` over the transports that the component imports."""
+
+    def __init__(self) -> None:
+        self._http = WitHttp()
+        self._websockets = WitWebSockets()
+        self._sockets = WitSockets()
+
+    def http(self, request: HttpRequest) -> Exchange:
+        """See :meth:`~zeroclaw_sdk.guest.network.Network.http`."""
+        if not self._http.present:
+            raise NetworkFault("no-permission")
+        return self._http.begin(request)
+
+    def websocket(
+        self,
+        url: str,
+        headers: tuple[tuple[str, str], ...],
+        subprotocols: tuple[str, ...],
+        tls_profile: str | None,
+    ) -> WebSocketPeer:
+        """See :meth:`~zeroclaw_sdk.guest.network.Network.websocket`."""
+        if not self._websockets.present:
+            raise NetworkFault("no-permission")
+        return self._websockets.connect(url, headers, subprotocols, tls_profile)
+
+    def socket(self, host: str, port: int, mode: str, tls_profile: str | None) -> SocketPeer:
+        """See :meth:`~zeroclaw_sdk.guest.network.Network.socket`."""
+        if not self._sockets.present:
+            raise NetworkFault("no-permission")
+        return self._sockets.connect(host, port, mode, tls_profile)
+
+    def monotonic(self) -> float:
+        """See :meth:`~zeroclaw_sdk.guest.network.Network.monotonic`."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """See :meth:`~zeroclaw_sdk.guest.network.Network.sleep`. The end of the call's time ends it."""
+        time.sleep(seconds)
