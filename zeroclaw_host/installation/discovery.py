@@ -7,6 +7,7 @@ kept is small, and :meth:`InstalledPackage.read` fetches the bytes when somebody
 
 from __future__ import annotations
 
+import difflib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ from zeroclaw_host.package.reader import DirectoryReader, PackageReader, SkillTr
 from zeroclaw_host.package.signature import SignaturePolicy, SignatureVerdict
 
 _OTHERS_TOLD: Final = 3
+_SUGGESTIONS: Final = 3
 
 
 class AmbiguousName(PackageError):
@@ -115,7 +117,11 @@ class Discovery:
         for rejected in self.rejected:
             if name in (rejected.name, rejected.directory.name):
                 raise rejected.error
-        raise PluginNotFound(f"no package named {name} is installed", details={"name": name})
+        close = difflib.get_close_matches(name, [package.name for package in self.packages], n=_SUGGESTIONS)
+        hint = f"; the closest are {', '.join(close)}" if close else ""
+        raise PluginNotFound(
+            f"no package named {name} is installed{hint}", details={"name": name, "suggestions": tuple(close)}
+        )
 
 
 def discover(directory: Path, policy: SignaturePolicy, *, only: str | None = None) -> Discovery:

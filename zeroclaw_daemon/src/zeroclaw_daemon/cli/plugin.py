@@ -26,6 +26,7 @@ from zeroclaw_daemon.cli.package_views import (
 )
 from zeroclaw_daemon.cli.plugin_bind import bind
 from zeroclaw_daemon.cli.plugin_cache import app as cache_app
+from zeroclaw_daemon.cli.plugin_egress import egress
 from zeroclaw_daemon.cli.plugin_fsck import fsck
 from zeroclaw_daemon.cli.plugin_install import install
 from zeroclaw_daemon.cli.plugin_log import log
@@ -70,6 +71,7 @@ app.add_typer(state_app, name="state")
 app.command("install")(install)
 app.command("bind")(bind)
 app.command("update")(update)
+app.command("egress")(egress)
 app.command("fsck")(fsck)
 app.command("log")(log)
 app.command("migrate")(migrate)

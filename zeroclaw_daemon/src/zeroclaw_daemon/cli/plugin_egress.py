@@ -1,0 +1,251 @@
+"""``zeroclaw plugin egress``: what a plugin declares, is granted and really used of the network, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from zeroclaw_daemon.cli.completing import complete_package
+from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, usable_snapshot
+from zeroclaw_daemon.cli.output import say, say_json, table, warn
+from zeroclaw_daemon.cli.remedies import Place, advice_lines, advise
+from zeroclaw_host.errors import Kind
+from zeroclaw_host.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zeroclaw_daemon.config.egress_standing import DeploymentRefused
+    from zeroclaw_daemon.config.file import Snapshot
+    from zeroclaw_daemon.egress_account import Destination, EgressAccount
+    from zeroclaw_daemon.egress_usage import UsedDestination
+    from zeroclaw_host.errors import Remedy
+    from zeroclaw_host.instance import InstanceIdentity
+    from zeroclaw_host.package.manifest import Manifest
+
+_HEADINGS: Final = (
+    *("INSTANCE", "DESTINATION", "DECLARED", "GRANTED", "VIA", "OUTCOME", "TIMES"),
+    *("SENT", "RECEIVED", "LAST", "ADDRESSES"),
+)
+
+
+def egress(
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The package's name, as `plugin list` shows it.",
+            autocompletion=complete_package,
+        ),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Show what each instance of a package declares, is granted and really used of the network.
+
+    A manifest declares destinations, the row of an instance grants them (egress_hosts), and only what is granted is reached.
+    DECLARED and GRANTED name the entry that covers a destination; `private` says that egress_allow_private covers it as well.
+    OUTCOME is what became of the requests: opened, failed (the destination did not do its part), limited (all connections of
+    the instance were taken), refused with the reason, or `not used`. TIMES counts requests for a connection, SENT and RECEIVED
+    bytes of connections that ended, LAST is in UTC, ADDRESSES are those that were connected to last.
+
+    Where less than what is granted would have sufficed for all that was used, the commands that grant just that are printed.
+    They keep what TLS profiles need. A plugin that has not done everything yet may need more later.
+
+    The daemon keeps the account, also of earlier runs; it need not be running. The exit status is 7 when it cannot be read.
+    """
+    from zeroclaw_daemon.config.egress_standing import deployment_refusal
+    from zeroclaw_daemon.plugins import installed
+    from zeroclaw_daemon.usage_file import UsageUnavailable
+
+    current = environment(context)
+    current.json = as_json
+    snapshot = usable_snapshot(current)
+    manifest = installed(snapshot, current.paths).get(name).manifest
+    try:
+        accounts = tuple(_accounts(current, snapshot, manifest))
+        unavailable = None
+    except UsageUnavailable as error:
+        accounts, unavailable = tuple(_accounts(current, snapshot, manifest, read=False)), error
+    refusal = deployment_refusal(snapshot.config)
+    if as_json:
+        told: dict[str, object] = {
+            "package": manifest.name,
+            "usage_known": unavailable is None,
+            "deployment_refusal": _refusal_json(refusal, current.place),
+            "instances": [
+                _account_json(account, current.place, alone=refusal is None) for account in accounts
+            ],
+        }
+        say_json(told)
+    else:
+        _say(manifest.name, accounts, refusal, current.place)
+    if unavailable is not None:
+        warn(f"what was used is not known: {unavailable.message}")
+        raise typer.Exit(Kind.UNAVAILABLE.value)
+
+
+def _accounts(
+    current: Environment, snapshot: Snapshot, manifest: Manifest, *, read: bool = True
+) -> Iterable[EgressAccount]:
+    """The account of each instance of the package: its tool, its bound channels, and whoever has a row.
+
+    :param read: whether what was used is looked up.
+    :raises UsageUnavailable: it cannot be.
+    """
+    from zeroclaw_daemon.config.instances import instances
+    from zeroclaw_daemon.usage_file import read_usage
+
+    for identity in instances(manifest, snapshot.config):
+        used = read_usage(Path(current.paths.usage_file), identity) if read else ()
+        yield _account(snapshot, manifest, identity, used)
+
+
+def _account(
+    snapshot: Snapshot, manifest: Manifest, identity: InstanceIdentity, used: tuple[UsedDestination, ...]
+) -> EgressAccount:
+    from zeroclaw_daemon.config.egress_rows import egress_row, egress_settings, policy_of
+    from zeroclaw_daemon.config.egress_standing import standing_of
+    from zeroclaw_daemon.egress_account import account_of
+    from zeroclaw_host.egress.policy import PolicyInvalid
+    from zeroclaw_host.egress.source import EgressRow
+    from zeroclaw_host.installation.rows import declaration_of
+
+    entry = snapshot.config.plugins.entry(identity.key)
+    row = EgressRow() if entry is None else egress_row(entry)
+    try:
+        policy = policy_of(identity, egress_settings(snapshot.config), row)
+    except PolicyInvalid:
+        policy = None
+    return account_of(
+        standing_of(identity, declaration_of(manifest, identity.capability), snapshot),
+        manifest.egress.hosts,
+        row,
+        policy,
+        used,
+    )
+
+
+def _say(
+    package: str, accounts: tuple[EgressAccount, ...], refusal: DeploymentRefused | None, place: Place
+) -> None:
+    rows = [
+        _cells(account.standing.label, destination)
+        for account in accounts
+        for destination in account.destinations
+    ]
+    if rows:
+        table(_HEADINGS, rows)
+    else:
+        say(f"{visible(package)} declares no destination, is granted none, and used none")
+    if refusal is not None:
+        warn(refusal.message)
+        _say_remedies(refusal.remedies, place)
+        return
+    for account in accounts:
+        for sentence in account.standing.verdict:
+            warn(sentence)
+        _say_remedies(account.standing.steps, place)
+    for account in accounts:
+        if account.narrowing:
+            say(visible(f"{account.standing.label}: less would have sufficed for all that it used."))
+            _say_remedies(account.narrowing, place)
+
+
+def _say_remedies(remedies: Iterable[Remedy], place: Place) -> None:
+    for line in advice_lines([advise(remedy, place) for remedy in remedies], "  "):
+        say(line)
+
+
+def _cells(label: str, destination: Destination) -> tuple[str, ...]:
+    use = destination.use
+    granted = _covered(destination.name, destination.granted)
+    start = (
+        label,
+        destination.name,
+        _covered(destination.name, destination.declared),
+        f"{granted}, private" if destination.private else granted,
+    )
+    if use is None:
+        return (*start, "", "not used", "", "", "", "", "")
+    return (
+        *start,
+        use.transport,
+        use.outcome.value if use.reason is None else f"{use.outcome.value}: {use.reason}",
+        str(use.count),
+        str(use.bytes_sent),
+        str(use.bytes_received),
+        f"{use.last:%Y-%m-%d %H:%M:%S}",
+        ", ".join(use.addresses),
+    )
+
+
+def _covered(name: str, entry: str | None) -> str:
+    """Whether a destination is covered, and by which entry where that is another text."""
+    if entry is None:
+        return "no"
+    return (
+        "yes"
+        if name in (entry, f"others of {entry}") or name.startswith((f"{entry}:", f"[{entry}]:"))
+        else entry
+    )
+
+
+def _refusal_json(refusal: DeploymentRefused | None, place: Place) -> dict[str, object] | None:
+    if refusal is None:
+        return None
+    return {"message": refusal.message, "remedies": _remedies_json(refusal.remedies, place)}
+
+
+def _account_json(account: EgressAccount, place: Place, *, alone: bool) -> dict[str, object]:
+    """One instance; nothing about it is advised while the whole deployment is refused."""
+    standing = account.standing
+    return {
+        "key": standing.identity.key,
+        "label": standing.label,
+        "capability": standing.identity.capability.value,
+        "binding": standing.identity.binding,
+        "declared": list(standing.declared),
+        "granted": list(standing.granted),
+        "verdict": list(standing.verdict) if alone else [],
+        "steps": _remedies_json(standing.steps, place) if alone else [],
+        "destinations": [_destination_json(each) for each in account.destinations],
+        "minimal_grant": None if account.minimal is None else asdict(account.minimal),
+        "narrowing": _remedies_json(account.narrowing, place) if alone else [],
+    }
+
+
+def _destination_json(destination: Destination) -> dict[str, object]:
+    use = destination.use
+    return {
+        "destination": destination.name,
+        "declared_by": destination.declared,
+        "granted_by": destination.granted,
+        "private": destination.private,
+        "use": None
+        if use is None
+        else {
+            "transport": use.transport,
+            "host": use.host,
+            "port": use.port,
+            "tls_profile": use.tls_profile,
+            "outcome": use.outcome.value,
+            "reason": use.reason,
+            "count": use.count,
+            "bytes_sent": use.bytes_sent,
+            "bytes_received": use.bytes_received,
+            "addresses": list(use.addresses),
+            "first": use.first.isoformat(),
+            "last": use.last.isoformat(),
+        },
+    }
+
+
+def _remedies_json(remedies: Iterable[Remedy], place: Place) -> list[dict[str, object]]:
+    return [
+        {"action": each.action.value, "arguments": dict(each.arguments), **asdict(advise(each, place))}
+        for each in remedies
+    ]
