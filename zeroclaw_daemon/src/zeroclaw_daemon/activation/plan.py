@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from zeroclaw_daemon.config import names
+from zeroclaw_daemon.config.instances import channel_instance
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.instance import InstanceIdentity
@@ -62,7 +64,7 @@ class Placement:
                 return Remedy(RemedyAction.SET_CONFIG, {"path": "plugins.enabled", "value": "true"})
             case Unmet.DISCOVERY_OFF:
                 return Remedy(RemedyAction.SET_CONFIG, {"path": "plugins.auto_discover", "value": "true"})
-            case Unmet.BINDING_OFF:
+            case Unmet.BINDING_OFF if names.is_alias(self.identity.binding):
                 path = f"channels.plugin.{self.identity.binding}.enabled"
                 return Remedy(RemedyAction.SET_CONFIG, {"path": path, "value": "true"})
             case Unmet.NO_SLOT:
@@ -133,6 +135,9 @@ def _order(placement: Placement) -> tuple[str, str, str]:
 def _channels(config: Config, manifests: Mapping[str, Manifest]) -> Iterator[Placement]:
     listed = {name for agent in config.agents.values() if agent.enabled for name in agent.channels}
     for alias, channel in config.channels.plugin.items():
+        identity = channel_instance(channel.package, alias)
+        if identity is None:
+            continue
         manifest = manifests.get(channel.package)
         unmet = None
         if not config.plugins.enabled:
@@ -145,7 +150,7 @@ def _channels(config: Config, manifests: Mapping[str, Manifest]) -> Iterator[Pla
             unmet = Unmet.NOT_INSTALLED
         elif Capability.CHANNEL not in manifest.capabilities:
             unmet = Unmet.NO_CHANNEL
-        yield Placement(InstanceIdentity(channel.package, Capability.CHANNEL, alias), unmet)
+        yield Placement(identity, unmet)
 
 
 def _others(config: Config, manifests: Mapping[str, Manifest]) -> Iterator[Placement]:

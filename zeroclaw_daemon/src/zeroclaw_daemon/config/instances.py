@@ -26,11 +26,20 @@ def bound_channels(manifest: Manifest, config: Config) -> tuple[InstanceIdentity
     """The channel instances of a package, one for each alias bound to it, by alias."""
     if Capability.CHANNEL not in manifest.capabilities:
         return ()
-    return tuple(
-        InstanceIdentity(manifest.name, Capability.CHANNEL, alias)
+    found = (
+        channel_instance(manifest.name, alias)
         for alias, channel in sorted(config.channels.plugin.items())
         if channel.package == manifest.name
     )
+    return tuple(identity for identity in found if identity is not None)
+
+
+def channel_instance(package: str, alias: str) -> InstanceIdentity | None:
+    """The instance of a channel; None for an alias that can name none, which the file is told of when it is read (PLG-278)."""
+    try:
+        return InstanceIdentity(package, Capability.CHANNEL, alias)
+    except IdentityInvalid:
+        return None
 
 
 def instances(manifest: Manifest, config: Config) -> tuple[InstanceIdentity, ...]:

@@ -22,9 +22,14 @@ def alias(text: str) -> str:
 
     :raises ValueError: it cannot; the message is the rule.
     """
-    if _ALIAS.fullmatch(text) is None or "__" in text:
+    if not is_alias(text):
         raise ValueError(f"a name here is {ALIAS_RULE}")
     return text
+
+
+def is_alias(text: str) -> bool:
+    """Whether the text can name an agent, a channel or a provider."""
+    return _ALIAS.fullmatch(text) is not None and "__" not in text
 
 
 def agent_alias(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from zeroclaw_daemon.config.instances import channel_instance
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_host.installation.rows import owns_state
 from zeroclaw_host.instance import InstanceIdentity
@@ -60,4 +61,5 @@ def _keys(name: str, manifest: Manifest | None, aliases: tuple[str, ...]) -> Ite
     if Capability.CHANNEL in manifest.capabilities:
         # Also where this version owns no state: an earlier one may have, and a later one would find the row (PLG-163).
         for alias in aliases:
-            yield InstanceIdentity(name, Capability.CHANNEL, alias).key
+            if (identity := channel_instance(name, alias)) is not None:
+                yield identity.key

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, cast
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
 from zeroclaw_daemon.config import names
+from zeroclaw_daemon.config.document.mentions import written_key
 from zeroclaw_daemon.config.plugin_schema import Plugins
 from zeroclaw_daemon.config.section import FilePath, Kept, Reference, RuleBroken, Section
 
@@ -99,6 +109,25 @@ class ModelProvider(Section):
 
 
 Alias = Annotated[str, AfterValidator(names.alias)]
+
+
+def _bound_alias(value: object, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
+    """A hand-written alias that no command would write costs its own channel, not the file (PLG-211, PLG-278)."""
+    try:
+        return handler(value)
+    except ValidationError:
+        notices: object = cast("Mapping[str, object]", info.context or {}).get("notices")
+        if not isinstance(value, str) or not isinstance(notices, list):
+            raise
+        cast("list[str]", notices).append(
+            f"{value!a} cannot name a channel: a name here is {names.ALIAS_RULE}; rename or delete the table "
+            f"[channels.plugin.{written_key(value)}]"
+        )
+        return value
+
+
+BoundAlias = Annotated[str, AfterValidator(names.alias), WrapValidator(_bound_alias)]
+"""What a command may write is an :data:`Alias`; what is found in a file is read all the same."""
 AgentAlias = Annotated[str, AfterValidator(names.agent_alias)]
 PrincipalName = Annotated[str, AfterValidator(names.principal)]
 
@@ -160,7 +189,7 @@ class PluginChannel(Section):
 class Channels(Section):
     """``[channels]``: where messages come from."""
 
-    plugin: Mapping[Alias, PluginChannel] = Field(
+    plugin: Mapping[BoundAlias, PluginChannel] = Field(
         default_factory=dict[str, PluginChannel], description="Channels of plugins by name."
     )
 
