@@ -151,22 +151,22 @@ def standing_of(
     config = snapshot.config
     wanted = tuple(map(HostPattern, declaration.hosts))
     entry = config.plugins.entry(identity.key)
-    former = _former(identity, config) if entry is None else None
+    former = former_row(identity, config) if entry is None else None
     row = entry or former
     found = _judged(identity, row, wanted, config)
     if not declaration.governed:  # nothing asks the row, so nothing is refused by it
         found = replace(found, refusals=(), left=(), grants=None)
-    alias_fault = _alias_fault(identity) if row is None and declaration.governed else None
+    alias_fault = alias_refusal(identity) if row is None and declaration.governed else None
     renamed_by_migration = (
         outdated and installed and former is not None and identity.package not in config.channels.plugin
     )
     steps: list[Remedy] = []
     if alias_fault is not None:
-        steps.append(_rename_table(identity, snapshot.path))
+        steps.append(to_rename_table(identity, snapshot.path))
     elif row is None and found.not_granted:
-        steps.append(_create_row(identity, found.not_granted))
+        steps.append(to_create_row(identity, found.not_granted))
     if former is not None and not renamed_by_migration:
-        steps.append(_rename_row(identity, former, snapshot.path))
+        steps.append(to_rename_row(identity, former, snapshot.path))
     if row is not None and found.grants is not None:
         steps.append(to_set(PolicyField.HOSTS, identity, found.grants))
     if found.left:
@@ -239,14 +239,14 @@ def _policy(identity: InstanceIdentity, row: EgressRow, config: Config) -> Egres
     return policy_of(identity, settings, row)
 
 
-def _former(identity: InstanceIdentity, config: Config) -> PluginEntry | None:
+def former_row(identity: InstanceIdentity, config: Config) -> PluginEntry | None:
     """The row of before 1.0. Channels are younger than keys, so only a tool's row can have the former name (PLG-218)."""
     if identity != InstanceIdentity.default_tool(identity.package):
         return None
     return config.plugins.entry(identity.package)
 
 
-def _alias_fault(identity: InstanceIdentity) -> str | None:
+def alias_refusal(identity: InstanceIdentity) -> str | None:
     """Why the grammar refuses the alias (PLG-211)."""
     if identity.capability is not Capability.CHANNEL:
         return None
@@ -257,16 +257,19 @@ def _alias_fault(identity: InstanceIdentity) -> str | None:
     return None
 
 
-def _rename_table(identity: InstanceIdentity, path: Path) -> Remedy:
+def to_rename_table(identity: InstanceIdentity, path: Path) -> Remedy:
+    """What gives the channel an alias that a row can be made for."""
     table = f"{BINDINGS}.{written_key(identity.binding)}"
     return Remedy(RemedyAction.RENAME_TABLE, {"path": str(path), "table": table})
 
 
-def _rename_row(identity: InstanceIdentity, row: PluginEntry, path: Path) -> Remedy:
+def to_rename_row(identity: InstanceIdentity, row: PluginEntry, path: Path) -> Remedy:
+    """What puts a row of before 1.0 in force."""
     return Remedy(RemedyAction.RENAME_ROW, {"path": str(path), "old": row.name, "new": identity.key})
 
 
-def _create_row(identity: InstanceIdentity, hosts: tuple[str, ...]) -> Remedy:
+def to_create_row(identity: InstanceIdentity, hosts: tuple[str, ...]) -> Remedy:
+    """What makes the instance's row, with these hosts granted."""
     return Remedy(RemedyAction.CREATE_ROW, {"key": identity.key, "hosts": ",".join(hosts)})
 
 
