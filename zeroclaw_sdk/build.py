@@ -32,7 +32,7 @@ from zeroclaw_sdk.errors import BuildFailed, ExtraMissing
 from zeroclaw_sdk.files import make_directory, replace_file
 from zeroclaw_sdk.imports import Audit, Finding, Problem, Severity, audit
 from zeroclaw_sdk.project import ENTRY_MODULE, Project
-from zeroclaw_sdk.world import WORLD_NAME, code_capabilities, write_world
+from zeroclaw_sdk.world import WORLD_NAME, code_capabilities, withheld_modules, write_world
 
 ENTRY_NAME: Final = "zeroclaw_entry"
 """The generated module that componentize-py is pointed at."""
@@ -90,10 +90,10 @@ def build(
     """
     started = time.monotonic()
     _require_builder()
-    code_capabilities(project.manifest.capabilities)
+    withheld = withheld_modules(project.manifest.capabilities, project.manifest.permissions)
     progress("reading imports")
     libraries = site_directories()
-    audited = audit(ENTRY_MODULE, project.directory, libraries)
+    audited = audit(ENTRY_MODULE, project.directory, libraries, withheld)
     findings = audited.findings
     refused = [each for each in findings if strict or each.severity is Severity.ERROR]
     if refused:
@@ -133,11 +133,12 @@ def _imports_refused(project: Project, refused: Sequence[Finding]) -> BuildFaile
     first = refused[0]
     more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
     what = "" if first.problem is Problem.SYNTAX else f"import of {first.module} cannot work: "
+    place = {"path": str(project.directory / first.file), "line": str(first.line)}
+    if first.problem is Problem.UNPERMITTED:
+        place = {"path": str(project.directory / MANIFEST_NAME)}
     return BuildFailed(
         f"{first.file}:{first.line}: {what}{first.message}{more}",
-        remedy=Remedy(
-            RemedyAction.EDIT_FILE, {"path": str(project.directory / first.file), "line": str(first.line)}
-        ),
+        remedy=Remedy(RemedyAction.EDIT_FILE, place),
         details={"findings": tuple(refused)},
     )
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from zeroclaw_sdk.guest.headers import Headers, HeaderValues, encoded
 from zeroclaw_sdk.guest.http.errors import DENIED_DETAIL
-from zeroclaw_sdk.guest.http.headers import Headers, HeaderValues, encoded
 from zeroclaw_sdk.guest.http.target import Target
 from zeroclaw_sdk.guest.network import (
     Closed,

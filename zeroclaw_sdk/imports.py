@@ -11,7 +11,7 @@ import ast
 import importlib.machinery
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -29,6 +29,8 @@ class Problem(StrEnum):
     """The module is compiled code for this machine, or a part of the standard library the sandbox's Python lacks."""
     MISSING = "missing"
     """There is no such module here."""
+    UNPERMITTED = "unpermitted"
+    """The manifest does not ask for what the module needs."""
     SYNTAX = "syntax"
     """The file is no Python."""
 
@@ -77,19 +79,23 @@ class Audit:
     sources: tuple[Path, ...]
 
 
-def audit(entry: str, root: Path, libraries: Sequence[Path]) -> Audit:
+def audit(
+    entry: str, root: Path, libraries: Sequence[Path], withheld: Mapping[str, str] | None = None
+) -> Audit:
     """Find every import of a plugin that cannot work, in order of file and line.
 
     :param entry: the name of the author's main module, below ``root``.
     :param root: the plugin's directory; files below it are the author's own and are named relative to it.
     :param libraries: where other packages are found, searched after ``root``.
+    :param withheld: modules of the SDK that this plugin has no use of, and why (:func:`~zeroclaw_sdk.world.withheld_modules`).
     """
-    return _Auditor(root.resolve(), [path.resolve() for path in libraries]).run(entry)
+    return _Auditor(root.resolve(), [path.resolve() for path in libraries], withheld or {}).run(entry)
 
 
 class _Auditor:
-    def __init__(self, root: Path, libraries: Sequence[Path]) -> None:
+    def __init__(self, root: Path, libraries: Sequence[Path], withheld: Mapping[str, str]) -> None:
         self._root = root
+        self._withheld = withheld
         self._search = [str(root), *map(str, libraries)]
         self._queue: deque[_Source] = deque()
         self._loaded: set[str] = set()
@@ -120,6 +126,8 @@ class _Auditor:
                 self._add(source, line, source.module, Problem.SYNTAX, Severity.ERROR, message)
             return
         for site in import_sites(tree, source.package):
+            if self._judge_withheld(source, site):
+                continue
             if site.lazy:
                 self._late.append((source, site))
             else:
@@ -143,6 +151,19 @@ class _Auditor:
             spec = self._find(name)
             if spec is not None:
                 self._enqueue(name, spec, via=via, certain=certain)
+
+    def _judge_withheld(self, source: _Source, site: ImportSite) -> bool:
+        """Whether an import is of a module that this plugin has no use of. It would build, and fail with each call."""
+        if source.module.startswith("zeroclaw_sdk."):
+            return False
+        wanted = (site.module, *(f"{site.module}.{name}" for name in site.names))
+        for name, why in self._withheld.items():
+            if any(each == name or each.startswith(f"{name}.") for each in wanted):
+                certain = source.certain and not (site.guarded or site.conditional or site.lazy)
+                severity = Severity.ERROR if certain else Severity.WARNING
+                self._add(source, site.line, name, Problem.UNPERMITTED, severity, why)
+                return True
+        return False
 
     def _judge_late(self, source: _Source, site: ImportSite) -> None:
         if site.guarded or not source.own:

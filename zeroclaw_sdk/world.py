@@ -30,6 +30,13 @@ _GRANTED: Final[Mapping[str, Permission]] = {
 }
 """Imports of the contract's worlds that exist only under a permission."""
 
+_GUEST_MODULES: Final[Mapping[str, tuple[str, Permission]]] = {
+    "zeroclaw_sdk.guest.http": ("wasi:http/types", Permission.HTTP_CLIENT),
+    "zeroclaw_sdk.guest.websocket": ("zeroclaw:plugin/websocket", Permission.WEBSOCKET_CLIENT),
+    "zeroclaw_sdk.guest.sockets": ("zeroclaw:plugin/sockets", Permission.SOCKET_CLIENT),
+}
+"""Modules of the SDK that are of use only over one interface, and its permission."""
+
 _HTTP: Final = ("wasi:http/types", "wasi:http/outgoing-handler")
 _WASI_VERSION: Final = "0.2.12"
 
@@ -69,6 +76,23 @@ def world_interfaces(
     if Permission.HTTP_CLIENT in permissions and Capability.MEMORY not in kinds:
         imports += _HTTP
     return imports, list(dict.fromkeys(name for world in worlds for name in world.exports))
+
+
+def withheld_modules(
+    capabilities: Collection[Capability], permissions: Collection[Permission]
+) -> dict[str, str]:
+    """The SDK's modules that a plugin of these cannot use, and what its author is told.
+
+    :raises ProjectInvalid: no capability of the package is code.
+    """
+    imports, _ = world_interfaces(capabilities, permissions)
+    return {
+        module: f"needs the permission {permission.value}; add it to permissions in manifest.toml"
+        if permission not in permissions
+        else "a memory has no network, nor has a package that is a memory among other things"
+        for module, (interface, permission) in _GUEST_MODULES.items()
+        if interface not in imports
+    }
 
 
 def write_world(

@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import Final, Self
 from urllib.parse import urlsplit
 
+from zeroclaw_sdk.guest.headers import HeaderValues, encoded
 from zeroclaw_sdk.guest.host import current_host
-from zeroclaw_sdk.guest.http.headers import HeaderValues, encoded
 from zeroclaw_sdk.guest.network import (
     NO_PERMISSION,
     Closed,

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast, overload
 
+from zeroclaw_sdk.guest.headers import Headers, HeaderValues, encoded
 from zeroclaw_sdk.guest.host import current_host
 from zeroclaw_sdk.guest.http.errors import (
     BodyTooLarge,
@@ -35,7 +36,6 @@ from zeroclaw_sdk.guest.http.errors import (
     TimedOut,
     TlsFailed,
 )
-from zeroclaw_sdk.guest.http.headers import Headers, HeaderValues, encoded
 from zeroclaw_sdk.guest.http.response import Response, asked
 from zeroclaw_sdk.guest.http.target import Parameters, Target, form
 from zeroclaw_sdk.guest.network import Exchange, HttpRequest, ResponseHead

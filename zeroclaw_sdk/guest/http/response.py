@@ -15,8 +15,8 @@ from encodings import utf_16 as _utf_16
 from types import TracebackType
 from typing import Any, Final, Self
 
+from zeroclaw_sdk.guest.headers import Headers
 from zeroclaw_sdk.guest.http.errors import BodyTooLarge, HttpError, StatusError, error_of
-from zeroclaw_sdk.guest.http.headers import Headers
 from zeroclaw_sdk.guest.http.target import Target
 from zeroclaw_sdk.guest.network import Exchange, NetworkFault, ResponseHead
 

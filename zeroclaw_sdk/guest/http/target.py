@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
-from zeroclaw_sdk.guest.http.headers import items_of
+from zeroclaw_sdk.guest.headers import items_of
 
 ParameterValue = str | int | float | bool | None
 Parameters = Mapping[str, ParameterValue | Iterable[ParameterValue]] | Iterable[tuple[str, ParameterValue]]
