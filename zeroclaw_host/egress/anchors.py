@@ -90,6 +90,8 @@ def client_context() -> ssl.SSLContext:
     """A context that trusts nobody yet. The chain and the host's name are always checked (PLG-354)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # A peer that begins a second handshake and then waits would have the I/O loop try in vain to write, over and over.
+    context.options |= ssl.OP_NO_RENEGOTIATION
     return context
 
 

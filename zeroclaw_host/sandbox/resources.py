@@ -44,6 +44,18 @@ class ResourceTable:
         self._objects: dict[int, object] = {}
         self._next = 1
         self._lock = threading.Lock()
+        self._changed: threading.Condition | None = None
+
+    def watch(self, changed: threading.Condition) -> None:
+        """From here on this is what the store's guest waits by: the condition of the frame that it is called in."""
+        self._changed = changed
+
+    def wake(self) -> None:
+        """Have the guest look again, if it waits. For worker threads whose objects outlive the frame they were made in."""
+        changed = self._changed
+        if changed is not None:
+            with changed:
+                changed.notify_all()
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -51,18 +63,19 @@ class ResourceTable:
     def push(self, resource: object) -> int:
         """Keep an object; its new handle.
 
-        :raises TooManyHandles: :data:`MAX_HANDLES` are live.
+        :raises TooManyHandles: :data:`MAX_HANDLES` are live. The object was closed, since nobody will hold it.
         """
         with self._lock:
-            if len(self._objects) >= MAX_HANDLES:
-                raise TooManyHandles(
-                    f"the plugin holds {MAX_HANDLES} host resources at once, which is the limit",
-                    details={"limit": "host resources", "maximum": MAX_HANDLES},
-                )
-            handle = self._next
-            self._next += 1
-            self._objects[handle] = resource
-            return handle
+            if len(self._objects) < MAX_HANDLES:
+                handle = self._next
+                self._next += 1
+                self._objects[handle] = resource
+                return handle
+        _close(resource)
+        raise TooManyHandles(
+            f"the plugin holds {MAX_HANDLES} host resources at once, which is the limit",
+            details={"limit": "host resources", "maximum": MAX_HANDLES},
+        )
 
     def get(self, handle: int) -> object:
         """The object behind a borrowed handle.

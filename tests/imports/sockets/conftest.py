@@ -1,0 +1,260 @@
+"""A guest's side of ``sockets``, its network of scripted hosts, and the peers behind them."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import peers
+import pytest
+import trustme
+
+from zeroclaw_host.egress.anchors import AnchorStore
+from zeroclaw_host.egress.dialer import Dialer
+from zeroclaw_host.egress.policy import EgressPolicy
+from zeroclaw_host.egress.profiles import TlsProfile
+from zeroclaw_host.egress.records import MemoryEgressLog
+from zeroclaw_host.egress.slots import ConnectionSlots
+from zeroclaw_host.egress.testing import Answer, ScriptedResolver, SettablePolicies
+from zeroclaw_host.imports.sockets import INTERFACE
+from zeroclaw_host.instance import InstanceIdentity, InstanceScope
+from zeroclaw_host.package.manifest import parse_manifest
+from zeroclaw_host.sandbox.frame import CallFrame, Phase, entered
+from zeroclaw_host.sandbox.gate import Gated
+from zeroclaw_host.sandbox.limits import Limits
+from zeroclaw_host.sandbox.resources import ResourceTable
+from zeroclaw_host.sandbox.values import Err, Ok
+from zeroclaw_host.services.bundle import InstanceServices
+from zeroclaw_host.services.config import ResolvedConfig
+from zeroclaw_host.services.logging import MemoryLogSink
+
+IDENTITY = InstanceIdentity.default_tool("mail")
+
+
+def scope_of(permissions: Sequence[str]) -> InstanceScope:
+    text = f'name = "mail"\nversion = "1.0.0"\nwasm_path = "mail.wasm"\ncapabilities = ["tool"]\npermissions = {list(permissions)}\n'
+    return InstanceScope.admit(IDENTITY, parse_manifest(text.encode()))
+
+
+@dataclass
+class Settings:
+    """A configuration of secrets that a test changes."""
+
+    secrets: dict[str, str] = field(default_factory=dict)
+
+    def resolve(self, scope: InstanceScope) -> ResolvedConfig:
+        return ResolvedConfig(scope, {}, dict(self.secrets), frozenset(self.secrets))
+
+
+class Network:
+    """A dialer for hosts of a script, with everything around it; all hosts are granted, private addresses included."""
+
+    def __init__(self, script: Mapping[str, Sequence[Answer]], **policy: Any) -> None:
+        self.log = MemoryEgressLog()
+        self.slots = ConnectionSlots()
+        self.policies = SettablePolicies()
+        self.resolver = ScriptedResolver(script)
+        self.grant(script, **policy)
+        self.dialer = Dialer(
+            self.policies, self.log, resolver=self.resolver, slots=self.slots, anchors=AnchorStore()
+        )
+
+    def grant(
+        self,
+        hosts: Mapping[str, object] | Sequence[str],
+        *,
+        private: bool = True,
+        max_connections: int = 16,
+        tls_profiles: Sequence[TlsProfile] = (),
+        identity: InstanceIdentity = IDENTITY,
+    ) -> None:
+        """From here on these are the granted hosts."""
+        policy = EgressPolicy.of(
+            hosts, hosts if private else (), max_connections=max_connections, tls_profiles=tls_profiles
+        )
+        self.policies.set(identity, policy)
+
+    @property
+    def held(self) -> int:
+        return self.slots.held(IDENTITY)
+
+    def refusals(self) -> list[object]:
+        return [
+            record.attributes["reason"]
+            for record in self.log.records
+            if record.error_key.value == "plugin_egress_denied"
+        ]
+
+
+class Guest:
+    """What a guest can do, in one call frame."""
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        permissions: Sequence[str] = ("socket_client", "config_read"),
+        settings: Settings | None = None,
+        phase: Phase = Phase.TOOL_EXECUTE,
+        timeout_ms: int = 600_000,
+        table: ResourceTable | None = None,
+    ) -> None:
+        self.network = network
+        services = InstanceServices(
+            config=settings or Settings(), log=MemoryLogSink(), network=network.dialer
+        )
+        self.frame = CallFrame(
+            scope=scope_of(permissions),
+            services=services,
+            limits=Limits(call_timeout_ms=timeout_ms),
+            phase=phase,
+            table=table,
+        )
+
+    def call(self, name: str, *values: object) -> Any:
+        """A host function, uncharged."""
+        return INTERFACE.functions[name].implementation(self.frame, *values)
+
+    def gated(self, name: str, *values: object) -> Any:
+        """A host function through the gate, which charges it."""
+        with entered(self.frame):
+            passed, value = Gated(INTERFACE.name, INTERFACE.functions[name]).pass_through(
+                lambda _: list(values), lambda _, value: value
+            )
+        assert passed, self.frame.error
+        return value
+
+    def request(
+        self, port: int, host: str = "a.example", mode: str = "plaintext", profile: str | None = None
+    ) -> dict[str, object]:
+        return {"host": host, "port": port, "mode": mode, "tls-profile": profile}
+
+    def try_connect(self, port: int, **how: Any) -> Ok | Err:
+        result: Ok | Err = self.call("connect", self.request(port, **how))
+        if isinstance(result, Ok):
+            self.frame.table.push(result.value)
+        return result
+
+    def connect(self, port: int, **how: Any) -> Plug:
+        result = self.try_connect(port, **how)
+        assert isinstance(result, Ok), result
+        return Plug(self, result.value)
+
+
+@dataclass
+class Plug:
+    """A connection of the guest's."""
+
+    guest: Guest
+    resource: Any
+
+    def call(self, method: str, *values: object) -> Any:
+        return self.guest.call(f"[method]connection.{method}", self.resource, *values)
+
+    def send(self, data: bytes) -> Any:
+        return self.call("send", data)
+
+    def receive(self) -> Any:
+        return self.call("receive")
+
+    def pending(self) -> int:
+        return self.call("pending").value
+
+    def close(self) -> None:
+        self.guest.call("close", self.resource)
+
+    def arrives(self, method: str = "receive") -> Any:
+        """The next event that is not idle, or the error."""
+        found: list[Any] = []
+
+        def look() -> bool:
+            found[:] = [self.call(method)]
+            return found[0] != Ok(("idle", None))
+
+        assert peers.eventually(look), "nothing arrives"
+        return found[0].value
+
+    def arrive(self, size: int, method: str = "receive") -> bytes:
+        """So many bytes."""
+        got = bytearray()
+        while len(got) < size:
+            match self.arrives(method):
+                case ("data", data):
+                    got += data
+                case other:
+                    pytest.fail(f"{other} after {len(got)} bytes")
+        return bytes(got)
+
+
+@pytest.fixture
+def network() -> type[Network]:
+    return Network
+
+
+@pytest.fixture
+def guest() -> Iterator[Callable[..., Guest]]:
+    """Makes guests whose frames end with the test."""
+    made: list[Guest] = []
+
+    def make(*arguments: Any, **how: Any) -> Guest:
+        made.append(Guest(*arguments, **how))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.frame.table.close()
+
+
+@pytest.fixture
+def settings() -> type[Settings]:
+    return Settings
+
+
+@pytest.fixture
+def peer() -> Iterator[Callable[..., peers.Peer]]:
+    """Servers on loopback that end with the test."""
+    made: list[peers.Peer] = []
+
+    def start(handler: peers.Handler = peers.echo, **how: Any) -> peers.Peer:
+        made.append(peers.Peer(handler, **how))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(scope="session")
+def authority() -> trustme.CA:
+    """A private certificate authority."""
+    return trustme.CA()
+
+
+@pytest.fixture(scope="session")
+def secure(authority: trustme.CA) -> Callable[..., ssl.SSLContext]:
+    """A server's TLS context, with a certificate for these names from this authority."""
+
+    def make(
+        *names: str, issuer: trustme.CA = authority, clients: trustme.CA | None = None
+    ) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        issuer.issue_cert(*(names or ("a.example",))).configure_cert(context)
+        if clients is not None:
+            clients.configure_trust(context)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    return make
+
+
+@pytest.fixture
+def trusted(
+    authority: trustme.CA, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The machine trusts the private authority."""
+    store = tmp_path_factory.mktemp("store") / "authorities.pem"
+    store.write_bytes(authority.cert_pem.bytes())
+    monkeypatch.setenv("SSL_CERT_FILE", str(store))
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
