@@ -27,6 +27,7 @@ from zeroclaw_daemon.authority.tokens import PairedTokens
 from zeroclaw_daemon.cli.remedies import Place, advise
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.installation_key import installation_key
+from zeroclaw_daemon.config.network import findings
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.resolver import EntryResolver
 from zeroclaw_daemon.config.saving import storage_error
@@ -283,6 +284,11 @@ def _report_snapshot(snapshot: Snapshot) -> None:
     )  # fmt: skip
     for notice in snapshot.notices:
         record(logger, logging.WARNING, notice, action="config_notice", category="config")
+    for finding in findings(snapshot.config):
+        record(
+            logger, logging.WARNING, finding.message,
+            action="grant_refused", category="config", property=finding.path,
+        )  # fmt: skip
     for stray in strays(snapshot.config):
         record(
             logger, logging.WARNING, stray.message, action="row_not_read", category="config", row=stray.name

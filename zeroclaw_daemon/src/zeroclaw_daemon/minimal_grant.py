@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from zeroclaw_daemon.egress_usage import UsedDestination
-from zeroclaw_host.egress.hosts import RequestHost, parse_request_host
+from zeroclaw_host.egress.profiles import read_profiles
 from zeroclaw_host.egress.source import EgressRow
 from zeroclaw_host.package.hosts import HostPattern, HostsInvalid
 
@@ -23,22 +23,14 @@ def minimal_grant(row: EgressRow, used: Iterable[UsedDestination]) -> MinimalGra
     """The least that the row could grant, and everything permitted that was used would pass all the same.
 
     What the row does not grant any more is left out. A TLS profile that was used keeps all its hosts, for it is of no use
-    with less (PLG-359). A grant that was used for more hosts than are kept singly stays as it is.
+    with less (PLG-359). An entry that was used for more hosts than are kept singly stays as it is.
     """
     permitted = [destination for destination in used if destination.outcome.permitted]
-    profiles = {destination.tls_profile for destination in permitted}
-    wanted = {pattern for destination in permitted if (pattern := _pattern(destination)) is not None}
-    wanted |= {
-        pattern
-        for profile in row.tls_profiles
-        if profile.name in profiles
-        for pattern in _patterns(profile.hosts)
-    }
-    private = {
-        pattern
-        for destination in permitted
-        if destination.private and (pattern := _pattern(destination)) is not None
-    }
+    profiles = read_profiles(row.tls_profiles, _patterns(row.hosts))
+    wanted = {_pattern(destination) for destination in permitted}
+    private = {_pattern(destination) for destination in permitted if destination.private}
+    for name in {destination.tls_profile for destination in permitted}:
+        wanted |= set(profiles.hosts.get(name or "", ()))
     return MinimalGrant(_least(row.hosts, wanted), _least(row.allow_private, private))
 
 
@@ -57,13 +49,10 @@ def _least(granted: Iterable[str], wanted: set[HostPattern]) -> tuple[str, ...]:
     )
 
 
-def _pattern(destination: UsedDestination) -> HostPattern | None:
-    if destination.host is None:
-        return None
-    if destination.port is None:
-        return next(iter(_patterns([destination.host])), None)
-    host = parse_request_host(destination.host)
-    return HostPattern(host.text) if isinstance(host, RequestHost) else None
+def _pattern(destination: UsedDestination) -> HostPattern:
+    """The entry for just this destination. What was permitted is a host, or an entry that permitted several."""
+    assert destination.host is not None, "what was permitted has a rule"
+    return HostPattern(destination.host)
 
 
 def _patterns(entries: Iterable[str]) -> Iterator[HostPattern]:

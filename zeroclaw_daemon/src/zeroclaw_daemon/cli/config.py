@@ -12,7 +12,7 @@ import typer
 
 from zeroclaw_daemon.cli import config_file
 from zeroclaw_daemon.cli.completing import complete_path, complete_value
-from zeroclaw_daemon.cli.config_values import asked, from_input, note_unchecked, warn_visible
+from zeroclaw_daemon.cli.config_values import asked, from_input, note_refused, note_unchecked, warn_visible
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, warned_snapshot
 from zeroclaw_daemon.cli.output import say, say_json, warn
 from zeroclaw_host.visible import visible
@@ -146,6 +146,7 @@ def set_(
     store = current.config_store
     snapshot = store.commit(lambda draft: draft.append(path, text) if append else draft.set(path, text))
     note_unchecked(current, path)
+    note_refused(snapshot, [path])
     _say_changed(current, snapshot, path, "set", as_json=as_json)
 
 
@@ -172,6 +173,7 @@ def delete(
     current = environment(context)
     current.json = as_json
     snapshot = current.config_store.commit(lambda draft: take_out(draft, path))
+    note_refused(snapshot, [path])
     _say_changed(current, snapshot, path, "deleted", as_json=as_json)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zeroclaw_daemon.cli.config_values import from_input
+from zeroclaw_daemon.cli.config_values import from_input, note_refused
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment
 from zeroclaw_daemon.cli.output import say, say_json, warn
 from zeroclaw_host.errors import Kind, UsageError
@@ -43,7 +43,8 @@ def patch(
     current = environment(context)
     current.json = as_json
     operations = read_patch(from_input("the patch") if patch == "-" else patch)
-    current.config_store.commit(lambda draft: apply_patch(draft, operations))
+    snapshot = current.config_store.commit(lambda draft: apply_patch(draft, operations))
+    note_refused(snapshot, (operation.path for operation in operations))
     if as_json:
         say_json({"patched": True, "props": [operation.path for operation in operations]})
     else:
@@ -62,7 +63,8 @@ def validate(
     """Say everything that is wrong with a configuration file, each with line and column; nothing is changed.
 
     Ends with status 0 when a daemon can use the file as it is, and with 3 when it cannot. Of the configuration in use, what
-    environment variables put over it is judged as well; plugin instances that do not run with it are named.
+    environment variables put over it is judged as well; plugin instances that do not run with it are named. So are grants that
+    the plugin host refuses, with the reason.
     """
     from zeroclaw_daemon.config.file import load
     from zeroclaw_daemon.config.problems import ConfigFileInvalid
@@ -76,7 +78,7 @@ def validate(
     try:
         snapshot = load(path, os.environ if file is None else None)
         problems: Sequence[Problem] = snapshot.problems
-        notices = (*snapshot.notices, *_of_layout(path))
+        notices = (*snapshot.notices, *_of_layout(path), *_of_network(snapshot))
         if file is None and not problems:
             notices += _of_instances(current, snapshot)
     except ConfigFileInvalid as error:
@@ -177,6 +179,13 @@ def _key_of(current: Environment) -> Callable[[str], str | None]:
         return found[0] if len(found) == 1 else None
 
     return key_of
+
+
+def _of_network(snapshot: Snapshot) -> tuple[str, ...]:
+    """What the network authority refuses of it. The file can be used; connections are refused by it."""
+    from zeroclaw_daemon.config.network import findings
+
+    return tuple(finding.message for finding in findings(snapshot.config))
 
 
 def _of_layout(path: Path) -> tuple[str, ...]:

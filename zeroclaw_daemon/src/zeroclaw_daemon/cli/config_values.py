@@ -12,7 +12,10 @@ from zeroclaw_host.errors import Remedy, RemedyAction, UsageError
 from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zeroclaw_daemon.cli.environment import Environment
+    from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_daemon.config.shape import Value
     from zeroclaw_host.package.config_schema import ConfigProperty
 
@@ -69,6 +72,23 @@ def note_unchecked(current: Environment, path: str) -> None:
         current.entry_properties.find(path)
     except PackageUnknown as error:
         warn(f"{path} was written unchecked: {error.message}")
+
+
+def note_refused(snapshot: Snapshot, paths: Iterable[str]) -> None:
+    """Say what the network authority refuses of the rows, or settings, that were just written: they are in the file all the same,
+    for mending one list may take writing another."""
+    from zeroclaw_daemon.config.network import findings
+
+    written = {_row_of(path) for path in paths}
+    for finding in findings(snapshot.config):
+        if _row_of(finding.path) in written:
+            warn(finding.message)
+
+
+def _row_of(path: str) -> tuple[str, ...]:
+    """What a path is of: the row, or the property itself."""
+    parts = path.split(".")
+    return tuple(parts[:3] if parts[:2] == ["plugins", "entries"] else parts)
 
 
 def _declared(current: Environment, path: str) -> ConfigProperty | None:
