@@ -8,7 +8,7 @@ from typing import Final
 from websockets.client import ClientProtocol
 from websockets.datastructures import Headers
 from websockets.exceptions import InvalidHeader, NegotiationError
-from websockets.http11 import Response
+from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI
@@ -66,9 +66,7 @@ class Upgrade:
         :raises DialCancelled: the deadline was cancelled.
         """
         self.protocol = _protocol(self._options)  # each attempt with a key of its own
-        request = self.protocol.connect()
-        _add(request.headers, self._options.headers)
-        self.protocol.send_request(request)
+        self.protocol.send_request(request_of(self.protocol, self._options))
         try:
             connection.send(b"".join(self.protocol.data_to_send()), deadline)
             self.rest = self._read_head(connection, deadline)
@@ -128,6 +126,9 @@ def _protocol(options: ConnectOptions) -> ClientProtocol:
     )
 
 
-def _add(headers: Headers, more: tuple[tuple[str, str], ...]) -> None:
-    for name, value in more:
-        headers[name] = value  # one more of that name, where there is one already
+def request_of(protocol: ClientProtocol, options: ConnectOptions) -> Request:
+    """The request that asks for the upgrade: the library's own headers, then the guest's."""
+    request = protocol.connect()
+    for name, value in options.headers:
+        request.headers[name] = value  # one more of that name, where there is one already
+    return request
