@@ -37,7 +37,7 @@ TRANSPORTS = {
 }
 """What tools and channels have besides, each with its permission."""
 
-NOT_YET = set(TRANSPORTS) - {"zeroclaw:plugin/websocket"}
+NOT_YET = set(TRANSPORTS) - {"zeroclaw:plugin/sockets", "zeroclaw:plugin/websocket"}
 """Transports that the host does not implement: refused with the permission, too, and for that reason."""
 
 WASI = {

@@ -13,7 +13,7 @@ from typing import Final
 
 from zeroclaw_host.contract import PLUGIN_VERSION, contract
 from zeroclaw_host.errors import Kind, PluginError
-from zeroclaw_host.imports import config, inbound, logging, secrets, state, wasi, websocket
+from zeroclaw_host.imports import config, inbound, logging, secrets, sockets, state, wasi, websocket
 from zeroclaw_host.package.manifest import Capability, Permission
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.interface import HostInterface
@@ -33,7 +33,7 @@ WORLDS: Final[Mapping[Capability, str]] = MappingProxyType(
 _SERVICES: Final[Mapping[str, HostInterface]] = MappingProxyType(
     {
         module.INTERFACE.name: module.INTERFACE
-        for module in (logging, config, secrets, state, inbound, websocket)
+        for module in (logging, config, secrets, state, inbound, sockets, websocket)
     }
 )
 """The plugin interfaces this host implements. A world's other imports are refused by name until they are here."""
