@@ -99,7 +99,7 @@ def test_a_class_is_not_called_like_what_its_file_imports(name: str, expected: s
     assert class_name(name) == expected
 
 
-@pytest.mark.parametrize("name", ["counter", "redact"])
+@pytest.mark.parametrize("name", ["counter", "feed-watch", "redact", "weather"])
 def test_an_example_plugins_own_tests_pass(name: str):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
