@@ -111,7 +111,6 @@ class CallFrame:
         self.limits = limits
         self.phase = phase
         self.call_site = call_site or CallSite()
-        self.table = ResourceTable() if table is None else table
         self.http = http
         self.stdout = OutputCapture()
         self.stderr = OutputCapture()
@@ -128,7 +127,18 @@ class CallFrame:
         self._host_since: float | None = None
         self._changed = threading.Condition()
         self._cancelled = False
+        self.table = ResourceTable() if table is None else table
         self._config: ResolvedConfig | ConfigInvalid | None = None
+
+    @property
+    def table(self) -> ResourceTable:
+        """The handles of the store the call runs in. Whatever happens to what is behind them wakes this call from here on."""
+        return self._table
+
+    @table.setter
+    def table(self, table: ResourceTable) -> None:
+        self._table = table
+        table.watch(self._changed)
 
     def begin(self) -> None:
         """Start the clock anew: the call got a thread. Waiting for one is not the plugin's time, but for :attr:`waited`."""
@@ -153,6 +163,7 @@ class CallFrame:
         )
         inner._outer = self
         inner._changed = self._changed
+        inner.table = table
         inner._started, inner._deadline = self._started, self._deadline
         inner._host_seconds = self._host_seconds
         return inner
