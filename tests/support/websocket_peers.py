@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import peers
+from websockets.protocol import State
 from websockets.sync.server import ServerConnection, serve
 from websockets.typing import Subprotocol
 from websockets.utils import accept_key
 
+OPEN = State.OPEN
 Talk = Callable[[ServerConnection], object]
 
 
