@@ -45,7 +45,7 @@ from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig, resolve_config
 from zeroclaw_host.services.log_queue import LogQueue, warn_of_drops
-from zeroclaw_host.services.logging import StandardLogSink
+from zeroclaw_host.services.logging import LogRecord, StandardLogSink
 from zeroclaw_host.worlds.channel import ChannelPlugin
 from zeroclaw_host.worlds.loading import LoadVerdict, check_load
 from zeroclaw_host.worlds.memory import MemoryPlugin
@@ -107,7 +107,7 @@ class PluginHost:
         self.cache_dir = cache_dir
         self.policy = policy or SignaturePolicy()
         self.limits = limits or Limits()
-        self._log: LogQueue | None = None
+        self._log: LogQueue[LogRecord] | None = None
         if services is None:
             self._log = LogQueue(StandardLogSink().emit, warn_of_drops)
             services = InstanceServices(config=_NoStoredConfig(), log=self._log)

@@ -14,9 +14,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
-from zeroclaw_host.services.logging import MAX_RECORD_BYTES, LogRecord
+from zeroclaw_host.services.logging import MAX_RECORD_BYTES
 
 MAX_QUEUED_RECORDS: Final = 1024
 """Records that may wait, over all plugins."""
@@ -71,8 +71,20 @@ class DropCount:
         return Drops(newly, self.total) if newly else None
 
 
-class LogQueue:
-    """A :class:`~zeroclaw_host.services.logging.LogSink` that never blocks. Thread-safe.
+class Weighed(Protocol):
+    """A record that knows how large it is."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the texts that a guest wrote."""
+        ...
+
+
+R = TypeVar("R", bound=Weighed)
+
+
+class LogQueue(Generic[R]):
+    """A :class:`~zeroclaw_host.services.logging.LogSink`, or its like for other records, that never blocks. Thread-safe.
 
     What waits when the program ends without :meth:`close` is written then. A forked process begins with an empty queue;
     what waited belongs to the other.
@@ -89,7 +101,7 @@ class LogQueue:
 
     def __init__(
         self,
-        write: Callable[[LogRecord], None],
+        write: Callable[[R], None],
         report: Callable[[Drops], None],
         *,
         capacity: int = MAX_QUEUED_RECORDS,
@@ -107,7 +119,7 @@ class LogQueue:
     def _begin(self) -> None:
         self._process = os.getpid()
         self._changed = threading.Condition()
-        self._waiting: deque[tuple[LogRecord, int]] = deque()
+        self._waiting: deque[tuple[R, int]] = deque()
         self._waiting_records = 0
         self._waiting_bytes = 0
         self._writer: threading.Thread | None = None
@@ -117,7 +129,7 @@ class LogQueue:
         """Records dropped so far."""
         return self._drops.total
 
-    def emit(self, record: LogRecord) -> None:
+    def emit(self, record: R) -> None:
         """Take one record, or drop it when it is too large, too much is waiting, or the queue is closed."""
         size = record.size
         with self._own():

@@ -38,6 +38,7 @@ from zeroclaw_daemon.daemon_log import DaemonLogHandler, LogFile, guest_log
 from zeroclaw_daemon.entry_properties import EntryProperties
 from zeroclaw_daemon.leaves import unwrapped
 from zeroclaw_daemon.plugin_improvement import PluginImprovement
+from zeroclaw_daemon.plugin_network import NetworkLog, network_of
 from zeroclaw_daemon.plugin_tools import PluginTools
 from zeroclaw_daemon.plugins import installed
 from zeroclaw_daemon.records import record
@@ -46,7 +47,9 @@ from zeroclaw_daemon.rpc.methods.config import ConfigMethods
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.unix import UnixListener
 from zeroclaw_daemon.strict_json import JsonValue
-from zeroclaw_daemon.terminal import Terminal, TerminalHandler
+from zeroclaw_daemon.terminal import Terminal, TerminalHandler, told
+from zeroclaw_daemon.usage_file import UsageUnavailable
+from zeroclaw_daemon.usage_ledger import UsageLedger
 from zeroclaw_host.errors import Remedy, RemedyAction, StorageError, ZeroclawError
 from zeroclaw_host.private_files import DIRECTORY_MODE, make_private
 from zeroclaw_host.services.bundle import InstanceServices
@@ -105,8 +108,15 @@ class Daemon:
             )
             state = DurableState(Path(self._paths.state_file), key_file, report=_report_state)
             undo.callback(state.close)
+            usage = UsageLedger(Path(self._paths.usage_file), report=_report_usage)
+            undo.callback(usage.close)
+            network_log = _network_log(log, usage, self._terminal, self._paths)
+            undo.callback(network_log.close)
             services = InstanceServices(
-                config=EntryResolver(self._config.current, key_file), log=guests, state=state
+                config=EntryResolver(self._config.current, key_file),
+                log=guests,
+                state=state,
+                network=network_of(self._config.current, network_log),
             )
             self._improvement = PluginImprovement(lambda: self._tools.host)
             self._activation = Activation(lambda snapshot: installed(snapshot, self._paths))
@@ -228,7 +238,7 @@ def _prepare_data_dir(path: Path) -> None:
 def _log_to(path: Path, terminal: Terminal, paths: Paths) -> Generator[LogFile]:
     """Everything the daemon logs, into its file; warnings on the terminal as well."""
     file = LogFile(path, complain=terminal.say)
-    place = Place(paths.config_dir, data_dir_named=paths.data_dir_named)
+    place = _place(paths)
     root = logging.getLogger(_ROOT_LOGGER)
     handlers: list[logging.Handler] = [
         DaemonLogHandler(file, lambda remedy: asdict(advise(remedy, place))),
@@ -245,6 +255,22 @@ def _log_to(path: Path, terminal: Terminal, paths: Paths) -> Generator[LogFile]:
             root.removeHandler(handler)
         with suppress(OSError):
             file.close()
+
+
+def _network_log(file: LogFile, ledger: UsageLedger, terminal: Terminal, paths: Paths) -> NetworkLog:
+    """What becomes of plugins' connections, into the log and the ledger; refusals on the terminal as well."""
+    place = _place(paths)
+    return NetworkLog(
+        file,
+        ledger,
+        advise=lambda remedy: asdict(advise(remedy, place)),
+        tell=lambda words, remedies: terminal.say(told("warning", words, remedies, place)),
+    )
+
+
+def _place(paths: Paths) -> Place:
+    """The installation that printed commands name."""
+    return Place(paths.config_dir, data_dir_named=paths.data_dir_named)
 
 
 def _report_error(error: ZeroclawError) -> None:
@@ -273,6 +299,14 @@ def _report_state(error: StorageError) -> None:
     record(
         logger, logging.ERROR, f"plugins' state is not available: {error.message}",
         action="state_unavailable", category="state", outcome="failure",
+        details=dict(error.details), remedy=error.remedy,
+    )  # fmt: skip
+
+
+def _report_usage(error: UsageUnavailable) -> None:
+    record(
+        logger, logging.ERROR, f"what plugins use of the network is not kept: {error.message}",
+        action="usage_unavailable", category="egress", outcome="failure",
         details=dict(error.details), remedy=error.remedy,
     )  # fmt: skip
 

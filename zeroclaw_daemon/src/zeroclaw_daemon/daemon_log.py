@@ -14,7 +14,7 @@ import stat
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -162,13 +162,10 @@ class DaemonLogHandler(logging.Handler):
             "category": facts.pop("category", "daemon"),
             "outcome": facts.pop("outcome", None),
         }
-        remedies = [dict(self._advise(remedy)) for remedy in remedies_of(facts)]
+        remedies = remedies_of(facts)
         for name in ("remedy", "remedies"):
             facts.pop(name, None)
-        if remedies:
-            facts["remedy"] = remedies[0]
-        if len(remedies) > 1:
-            facts["remedies"] = remedies
+        facts |= to_do(remedies, self._advise)
         if record.exc_info and record.exc_info[0] is not None:
             # The kind of a fault and where it happened; its text may repeat what a client sent.
             facts["exception"] = record.exc_info[0].__name__
@@ -185,6 +182,17 @@ class DaemonLogHandler(logging.Handler):
         )
 
 
+def to_do(remedies: Iterable[Remedy], advise: Callable[[Remedy], Mapping[str, object]]) -> dict[str, object]:
+    """What a reader of a record can do, as attributes: ``remedy``, and ``remedies`` where it is several things."""
+    advised = [dict(advise(remedy)) for remedy in remedies]
+    found: dict[str, object] = {}
+    if advised:
+        found["remedy"] = advised[0]
+    if len(advised) > 1:
+        found["remedies"] = advised
+    return found
+
+
 def _where(record: logging.LogRecord) -> list[str]:
     frames: list[str] = []
     traceback = record.exc_info[2] if record.exc_info else None
@@ -194,7 +202,7 @@ def _where(record: logging.LogRecord) -> list[str]:
     return frames
 
 
-def guest_log(file: LogFile) -> LogQueue:
+def guest_log(file: LogFile) -> LogQueue[LogRecord]:
     """Takes the records of plugins without ever waiting for the disk; what it drops becomes a warning in the file.
 
     Close it before the file.

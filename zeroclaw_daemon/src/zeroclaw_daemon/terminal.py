@@ -11,11 +11,12 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from zeroclaw_daemon.cli.remedies import Place, advice_lines, advise
 from zeroclaw_daemon.records import ATTRIBUTE, remedies_of
+from zeroclaw_host.errors import Remedy
 from zeroclaw_host.visible import visible
 
 STANDARD_ERROR: Final = 2
@@ -87,6 +88,13 @@ class TerminalHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Say one record."""
         facts: Mapping[str, object] = getattr(record, ATTRIBUTE, {})
-        lines = [f"{record.levelname.lower()}: {visible(record.getMessage())}"]
-        lines += advice_lines([advise(remedy, self._place) for remedy in remedies_of(facts)], "  ")
-        self._terminal.say("\n".join(lines))
+        self._terminal.say(
+            told(record.levelname.lower(), record.getMessage(), remedies_of(facts), self._place)
+        )
+
+
+def told(level: str, message: str, remedies: Iterable[Remedy], place: Place) -> str:
+    """One record in words, with what to do about it."""
+    lines = [f"{level}: {visible(message)}"]
+    lines += advice_lines([advise(remedy, place) for remedy in remedies], "  ")
+    return "\n".join(lines)

@@ -39,8 +39,8 @@ ADDRESSES: Final = 4
 BUSY_SECONDS: Final = 5.0
 """How long to wait for another program that writes."""
 
-_SEVERAL: Final = 0
-"""The port of a row that adds up several destinations. No connection goes to it."""
+_SEVERAL: Final = -1
+"""The port of a row that adds up several destinations. None is numbered so."""
 
 _VERSION: Final = 1
 _COLUMNS: Final = (
