@@ -52,11 +52,12 @@ def encoded(values: HeaderValues | None) -> list[tuple[str, bytes]]:
     :raises ValueError: a name is none, or a value holds a control character. Names are quoted, values are not.
     """
     pairs: list[tuple[str, bytes]] = []
-    given = cast("Iterable[tuple[str, str | Iterable[str]]]", items_of(values))
+    given = cast("Iterable[tuple[str, object]]", items_of(values))
     for name, value in given:
         if not isinstance(name, str) or not _NAME.fullmatch(name):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped authors
             raise ValueError(f"{name!r} is no name of a header")
-        for each in (value,) if isinstance(value, str) else value:
+        several = isinstance(value, Iterable) and not isinstance(value, str | bytes)
+        for each in cast("Iterable[str]", value if several else (value,)):
             if not isinstance(each, str):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped authors
                 raise TypeError(f"header {name}: a value is a text, not {type(each).__name__}")
             if _NOT_IN_VALUES.search(each):

@@ -216,7 +216,7 @@ def looks(network: Network, timeout: float | None) -> Iterator[float]:
     """The moments at which a waiting function looks again, the first at once; it sleeps between them.
 
     A host tells nobody that something arrived, and each look is one of the 1000 host calls that one call of a plugin has.
-    So a pause is a quarter of the time waited already, from 1 ms to 250 ms: an answer after 20 ms costs some ten looks, one
+    So a pause is a quarter of the time waited already, from 1 ms to 250 ms: an answer after 20 ms costs a dozen looks, one
     after 30 seconds some 150, and what has arrived is seen at most a quarter later than it could have been.
 
     :param timeout: seconds after which the last look is made; None never ends.
