@@ -25,6 +25,7 @@ ECHO = (Path(__file__).parent / "guest" / "echo.wat").read_text()
 KEY = InstanceIdentity.default_tool("wat-echo").key
 OTHER_KEY = InstanceIdentity.default_tool("other").key
 HTTP = 'permissions = ["http_client"]\n'
+BEYOND = "wat-echo: its row grants what it does not declare: a.example"
 
 pytestmark = pytest.mark.usefixtures("compile_cache")
 
@@ -146,7 +147,8 @@ def test_updating_from_the_registry_keeps_every_byte_of_the_configuration(
     home.configure(f'# mine\n[[plugins.entries]]\nname = "{KEY}"\negress_hosts = ["a.example"]\n')
     before = home.config_file.read_bytes()
     outcome = zeroclaw("plugin", "update", "wat-echo", "--registry", place)
-    assert (outcome.status, outcome.out) == (0, "updated wat-echo 1.0.0 to 2.0.0\n"), outcome.err
+    assert outcome.status == 0, outcome.err
+    assert outcome.out.splitlines() == ["updated wat-echo 1.0.0 to 2.0.0", BEYOND]
     assert home.config_file.read_bytes() == before
     again = zeroclaw("plugin", "update", "wat-echo", "--registry", place, "--json")
     assert again.status == 0
@@ -169,7 +171,8 @@ def test_several_names_have_a_result_each_in_the_order_they_were_given(
     before = home.config_file.read_bytes()
     outcome = zeroclaw("plugin", "update", "wat-echo@2.0.0", "other", "--registry", place)
     assert outcome.status == 0, outcome.err
-    assert outcome.out.splitlines() == ["updated wat-echo 1.0.0 to 2.0.0", "updated other 1.0.0 to 1.1.0"]
+    results = ["updated wat-echo 1.0.0 to 2.0.0", "updated other 1.0.0 to 1.1.0"]
+    assert outcome.out.splitlines() == [*results, BEYOND]
     assert home.config_file.read_bytes() == before
 
 
@@ -474,7 +477,7 @@ def test_a_row_with_its_key_of_before_1_0_stops_update_and_install_alike_until_i
     shutil.rmtree(source)
     outcome = zeroclaw("plugin", "update", "wat-echo", "--from", str(new_version("2.0.0", more)))
     assert outcome.status == 6
-    assert f"rename it to {KEY}" in outcome.err
+    assert f"is not in force until it is named {KEY}" in outcome.err
     assert state(home.plugins) == packages
     assert home.config_file.read_bytes() == before
 

@@ -5,7 +5,7 @@ Pure: manifests and one revision of the configuration in, values out. It never c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from zeroclaw_daemon.config.egress_standing import (
@@ -33,7 +33,7 @@ class EgressReport:
         """The instances that something is wrong with."""
         return tuple(standing for standing in self.standings if standing.verdict)
 
-    def only(self, *identities: InstanceIdentity) -> EgressReport:
+    def only(self, identities: Collection[InstanceIdentity]) -> EgressReport:
         """The same of some instances. What refuses all of them stays."""
         return EgressReport(self.refusal, tuple(s for s in self.standings if s.identity in identities))
 
@@ -50,16 +50,15 @@ def egress_report(
     """
     if snapshot.plugins_dropped:
         return EgressReport()
+    found = [
+        (identity, declaration_of(manifest, identity.capability))
+        for manifest in manifests
+        for identity in _instances(manifest, snapshot)
+    ]
     refusal = deployment_refusal(snapshot.config)
-    if refusal is not None:
+    if refusal is not None and any(declaration.governed for _, declaration in found):
         return EgressReport(refusal)
-    return EgressReport(
-        standings=tuple(
-            standing_of(identity, declaration_of(manifest, identity.capability), snapshot, outdated=outdated)
-            for manifest in manifests
-            for identity in _instances(manifest, snapshot)
-        )
-    )
+    return EgressReport(standings=tuple(standing_of(*each, snapshot, outdated=outdated) for each in found))
 
 
 def _instances(manifest: Manifest, snapshot: Snapshot) -> Iterator[InstanceIdentity]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from zeroclaw_daemon.cli.egress_view import say_seeded
 from zeroclaw_daemon.cli.output import error_json, evidence_lines, say, table, warn
 from zeroclaw_daemon.cli.remedies import Place, advise
 from zeroclaw_host.errors import Remedy, RemedyAction
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 def say_installed(report: InstallReport, snapshot: Snapshot, place: Place) -> None:
     """What an install did, where its instance is configured, and the commands that come next (PLG-132, PLG-186)."""
+    from zeroclaw_host.installation.rows import seed_for
+
     say(f"installed {visible(report.name)} {visible(report.version)} in {visible(str(report.directory))}")
     say(f"  signature {report.signature.status.value}: {visible(report.signature.reason)}")
     if report.key is not None:
@@ -29,13 +32,9 @@ def say_installed(report: InstallReport, snapshot: Snapshot, place: Place) -> No
             else "its row was there and stays as it is"
         )
         say(f"  instance {report.key}: {row}")
-    if report.egress_hosts:
-        for host in report.egress_hosts:
-            say(f"  may reach {visible(host)}")
-        path = f"plugins.entries.{report.key}.egress_hosts"
-        _say_command(
-            "to change what it may reach", place.command("config set", path, ",".join(report.egress_hosts))
-        )
+    seed = seed_for(report.manifest)
+    if seed is not None and report.row_created:
+        say_seeded(seed, place)
     plugins = snapshot.config.plugins
     for switch, is_on in (
         ("plugins.enabled", plugins.enabled),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zeroclaw_daemon.cli.completing import complete_package
+from zeroclaw_daemon.cli.egress_view import egress_json, report_of, warn_egress
 from zeroclaw_daemon.cli.environment import (
     Environment,
     JsonOption,
@@ -131,6 +132,9 @@ def list_(
 ) -> None:
     """List the installed packages. Without --verify nothing is compiled and nothing runs.
 
+    On standard error it names each instance whose row does not grant what its package declares, and the command that grants
+    it; the configuration is never changed.
+
     With --verify, the exit status is 3 when one of them does not load, or a directory holds a package that is refused.
     """
     from zeroclaw_daemon.config.strays import strays
@@ -148,18 +152,22 @@ def list_(
             verdicts = {each.installed.name: each.verdict for each in host.check_all()}
         # A package that went meanwhile has no verdict, and is not there.
         found = replace(found, packages=tuple(each for each in found.packages if each.name in verdicts))
+    egress = report_of(found.manifests.values(), snapshot, current.config_store)
     if as_json:
         say_json(
             {
                 **list_json(found, verdicts, snapshot.config),
+                "egress": egress_json(egress, current.place),
                 "displaced": displaced_json(surveyed, current.place),
                 "rows_not_read": [stray.facts() for stray in strays(snapshot.config, found.manifests)],
             }
         )
     else:
         say_list(found, verdicts)
+        warn_egress(egress, current.place)
         for stray in strays(snapshot.config, found.manifests):
-            warn(stray.message)
+            if stray.key is None:  # the others are told with the steps out of it
+                warn(stray.message)
         say_displaced(surveyed, current.place)
         if found.rejected and snapshot.plugins_dropped:
             warn(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zeroclaw_daemon.cli.completing import complete_package
+from zeroclaw_daemon.cli.egress_view import egress_json, report_of, say_egress, say_seeded
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, usable_snapshot
 from zeroclaw_daemon.cli.output import say, say_json
 from zeroclaw_daemon.cli.remedies import Place
@@ -76,10 +77,19 @@ def bind(
         for report in readiness_of(manifest, found, snapshot, current.key_file, tool=False)
         if report.identity == bound.identity
     ]
+    grants = report_of([manifest], snapshot, current.config_store)
+    grants = grants.only([bound.identity] if bound.row is None else [])
     if as_json:
-        say_json({**bound_json(bound), "readiness": readiness_json(report, current.place)})
+        say_json(
+            {
+                **bound_json(bound),
+                "egress": egress_json(grants, current.place),
+                "readiness": readiness_json(report, current.place),
+            }
+        )
         return
     say_bound(bound, current.place)
+    say_egress(grants, current.place)
     say_readiness(report, current.place, gap=False)
     say_reload(current.place)
 
@@ -153,29 +163,11 @@ def say_bound(bound: Bound, place: Place) -> None:
 
 
 def _say_egress(bound: Bound, place: Place) -> None:
-    path = f"plugins.entries.{bound.identity.key}.egress_hosts"
     if bound.egress_not_applied:
         why = "the row is there already" if bound.owns_row else "the instance has no row"
         say(f"  --egress was not applied: {why}")
-    if bound.row is None:
-        return
-    for host in bound.row.egress_hosts:
-        say(f"  may reach {visible(host)}")
-    hosts = ",".join(bound.declared)
-    if bound.row.egress_hosts:
-        say("  to change what it may reach:")
-        _say_command(place.command("config set", path, hosts))
-    elif bound.declared:
-        say(f"  reaches nothing; it declares {visible(', '.join(bound.declared))}. To grant that:")
-        _say_command(place.command("config set", path, hosts))
-    elif bound.governed:
-        say("  reaches nothing. To grant hosts, complete this with one list, commas between them:")
-        _say_command(place.command("config set --no-interactive", path))
-
-
-def _say_command(command: str | None) -> None:
-    if command is not None:
-        say(f"    {command}")
+    if bound.row is not None:
+        say_seeded(bound.row, place)
 
 
 def bound_json(bound: Bound) -> dict[str, object]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zeroclaw_daemon.cli.egress_view import egress_json, report_of, say_egress
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, usable_snapshot
 from zeroclaw_daemon.cli.output import say_json, warn
 from zeroclaw_daemon.cli.package_views import report_json, say_installed
@@ -114,10 +115,13 @@ def _tell_installed(report: InstallReport, bound: Bound | None, current: Environ
     snapshot = current.snapshot()  # the rows may have been written just now
     found = installed(snapshot, current.paths)
     channels = readiness_of(report.manifest, found, snapshot, current.key_file, tool=False)
+    egress = report_of([report.manifest], snapshot, current.config_store)
+    egress = egress.only([s.identity for s in egress.standings if s.row not in _made(report, bound)])
     if current.json:
         say_json(
             {
                 **report_json(report),
+                "egress": egress_json(egress, current.place),
                 "binding": bound_json(bound) if bound is not None else None,
                 "channels": [readiness_json(each, current.place) for each in channels],
             }
@@ -126,9 +130,16 @@ def _tell_installed(report: InstallReport, bound: Bound | None, current: Environ
     say_installed(report, snapshot, current.place)
     if bound is not None:
         say_bound(bound, current.place)
+    say_egress(egress, current.place)
     for each in channels:
         say_readiness(each, current.place, gap=False)
     if channels:
         say_reload(current.place)
     elif Capability.CHANNEL in report.manifest.capabilities:
         say_unbound(report.manifest, current.place)
+
+
+def _made(report: InstallReport, bound: Bound | None) -> set[str | None]:
+    """The rows that were made just now: what they grant is told, and compared with nothing."""
+    tool = report.key if report.row_created else ""
+    return {tool, bound.identity.key if bound is not None and bound.row is not None else ""}

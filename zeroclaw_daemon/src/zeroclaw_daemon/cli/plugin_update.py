@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from zeroclaw_daemon.cli.egress_view import egress_json, report_of, say_egress
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, usable_snapshot
 from zeroclaw_daemon.cli.output import error_json, error_lines, say, say_json, warn
 from zeroclaw_daemon.cli.progress import Activity
@@ -79,7 +80,7 @@ def update(
     snapshot = usable_snapshot(current)
     what = "every package" if everything else ", ".join(visible(spec.name) for spec in specs)
     with (
-        open_host(snapshot, current.paths, rows=ConfigRowStore(current.config_store)) as host,
+        open_host(snapshot, current.paths, rows=ConfigRowStore(current.config_store, installed=True)) as host,
         Activity(f"updating {what}") as activity,
     ):
         offer: Offer = (
@@ -136,15 +137,24 @@ def _usage(message: str) -> UsageError:
 
 
 def _tell(results: list[UpdateResult], current: Environment, *, as_json: bool) -> None:
-    if as_json:
-        say_json({"results": [_json(result, current.place) for result in results]})
     # The rows may have been written just now.
     snapshot = current.snapshot()
+    updated = [result.manifest for result in results if result.manifest is not None]
+    egress = report_of(updated, snapshot, current.config_store)
+    if as_json:
+        say_json(
+            {
+                "results": [_json(result, current.place) for result in results],
+                "egress": egress_json(egress, current.place),
+            }
+        )
     for result in results:
         if not as_json:
             _say(result, current.place)
         for text in (*_warnings(result), *_unfit(result, snapshot, current.key_file)):
             warn(text)
+    if not as_json:
+        say_egress(egress, current.place)
     failed = next((result for result in results if result.failed), None)
     if failed is not None:
         raise typer.Exit(failed.error.kind.value if failed.error is not None else 1)
