@@ -137,6 +137,12 @@ def test_what_goes_wrong_is_said_in_words(answer, error):
     assert error in refused(lambda _request: answer)
 
 
+def test_a_feed_of_the_largest_size_is_read():
+    body = b'<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>1</id></entry></feed>'.ljust(MAX_BYTES)
+    network = FakeNetwork(lambda _request: Reply(200, body=body))
+    assert call(FeedWatch, {"url": URL}, state={}, network=network).success
+
+
 def test_a_feed_that_may_not_be_reached():
     assert "may not reach blog.example" in refused(deny("blog.example"))
 

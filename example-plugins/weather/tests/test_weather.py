@@ -1,5 +1,6 @@
 """The plugin as plain Python: ``python -m pytest`` in its directory."""
 
+from json import dumps
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -91,6 +92,11 @@ def test_what_goes_wrong_is_said_in_words(network, error):
     assert not answer.success
     assert error in answer.error
     assert SECRETS["api_key"] not in answer.error
+
+
+def test_an_answer_of_the_largest_size_is_read():
+    body = dumps(service.answer("/v1/weather", {"place": "Lisbon"}, "Bearer x", "x")[1])
+    assert ask(answering(body=body.ljust(MAX_BYTES))).output == NOW
 
 
 def test_texts_of_the_service_are_one_short_line_each():
