@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -94,6 +95,40 @@ def test_a_bad_deployment_refuses_and_offers_no_repair_of_the_row(
         decision = decide(ask("a.example"), invalid(hosts, **settings), PUBLIC)
         assert decision.reason is Reason.POLICY_INVALID
         assert list(decision.remedies) == remedies
+
+
+BEHIND = "2001:67c:2b0:db32:0:1:{}"
+"""An address of a network whose NAT64 prefix is not the well-known one."""
+
+
+@pytest.mark.req("PLG-183", "PLG-184", "PLG-220")
+@pytest.mark.parametrize(
+    ("how", "remedies"),
+    [
+        ({"host": BEHIND.format("a9fe:a9fe")}, {}),  # metadata
+        (
+            {"host": BEHIND.format("a01:203")},  # 10.1.2.3
+            {HOSTS: BEHIND.format("a01:203"), ALLOW_PRIVATE: BEHIND.format("a01:203")},
+        ),
+        ({"host": BEHIND.format("5db8:d822")}, {HOSTS: BEHIND.format("5db8:d822")}),
+        ({"host": "a.example", "port": 0}, {}),
+        ({"host": "a.example", "tls_profile": "corp"}, {}),
+        ({"host": "corp.example", "tls_profile": "none"}, {}),
+        ({"host": "corp.example", "tls_profile": "corp"}, {HOSTS: "corp.example"}),
+    ],
+)
+def test_a_bad_row_is_mended_only_where_the_request_passes_then(
+    ask: Asks, how: dict[str, Any], remedies: dict[str, str]
+) -> None:
+    bad = invalid(
+        ["*.com"],
+        nat64_prefixes=["2001:67c:2b0:db32:0:1::/96"],
+        tls_profiles=[TlsProfile("corp", ("corp.example",))],
+    )
+    decision = decide(ask(**how), bad, ())
+    assert decision.reason is Reason.POLICY_INVALID
+    found = {remedy.arguments["path"]: remedy.arguments.get("value") for remedy in decision.remedies}
+    assert found == remedies
 
 
 @pytest.mark.req("PLG-220", "PLG-221", "PLG-222")

@@ -15,7 +15,7 @@ from zeroclaw_host.egress.addresses import AddressClass, Judgement, judge_addres
 from zeroclaw_host.egress.hosts import MAX_PORT, Address, RequestHost, parse_request_host
 from zeroclaw_host.egress.policy import EgressPolicy, PolicyInvalid, PolicyUnavailable
 from zeroclaw_host.egress.profiles import TlsProfile
-from zeroclaw_host.egress.remedies import to_carve_out, to_grant, to_mend
+from zeroclaw_host.egress.remedies import to_carve_out, to_grant, to_mend, to_mend_deployment
 from zeroclaw_host.egress.request import EgressRequest, TlsMode
 from zeroclaw_host.errors import Remedy
 from zeroclaw_host.package.hosts import HostFault, address_text
@@ -156,8 +156,7 @@ class _Judge:
             return self._refuse(Check.POLICY, Reason.POLICY_UNAVAILABLE, policy.message)
         host = parse_request_host(request.host)
         if isinstance(policy, PolicyInvalid):
-            remedies = to_mend(request.identity, policy, None if isinstance(host, HostFault) else host)
-            return self._refuse(Check.POLICY, Reason.POLICY_INVALID, policy.message, remedies)
+            return self._refuse(Check.POLICY, Reason.POLICY_INVALID, policy.message, self._mend(policy, host))
         self._pass(Check.POLICY, "the instance's row")
         if isinstance(host, HostFault):
             return self._refuse(Check.DESTINATION, Reason.HOST_INVALID, f"the host {host.value}")
@@ -165,6 +164,15 @@ class _Judge:
             return self._refuse(Check.DESTINATION, Reason.PORT_INVALID, f"the port {request.port}")
         self._pass(Check.DESTINATION, host.text)
         return self._grant(policy, host)
+
+    def _mend(self, invalid: PolicyInvalid, host: RequestHost | HostFault) -> tuple[Remedy, ...]:
+        """What the deployment got wrong is for a person to say, and comes alone. A row is mended where this request passes then."""
+        if invalid.deployment_wide:
+            return to_mend_deployment(invalid.faults)
+        if isinstance(host, HostFault):
+            return ()
+        remedies, mended = to_mend(self._request.identity, invalid, host)
+        return remedies if isinstance(authorise(self._request, mended), Authorisation) else ()
 
     def _grant(self, policy: EgressPolicy, host: RequestHost) -> Authorisation | Decision:
         request = self._request

@@ -60,7 +60,8 @@ class PolicyFault:
 class PolicyInvalid(ZeroclawError):
     """The lists of a row or of the deployment cannot be a policy: every request is refused.
 
-    ``faults`` holds each reason; ``accepted`` and ``accepted_private`` the entries of the row that are good by themselves.
+    ``faults`` holds each reason; ``accepted`` and ``accepted_private`` the entries of the row that are good by themselves;
+    ``nat64_prefixes`` and ``tls_profiles`` what else the policy was to be made of.
     """
 
     code = "egress_policy_invalid"
@@ -72,10 +73,14 @@ class PolicyInvalid(ZeroclawError):
         *,
         accepted: tuple[str, ...] = (),
         accepted_private: tuple[str, ...] = (),
+        nat64_prefixes: tuple[str, ...] = (),
+        tls_profiles: tuple[TlsProfile, ...] = (),
     ) -> None:
         self.faults = faults
         self.accepted = accepted
         self.accepted_private = accepted_private
+        self.nat64_prefixes = nat64_prefixes
+        self.tls_profiles = tls_profiles
         super().__init__(
             "; ".join(map(str, faults)), details={"fields": tuple(fault.field.value for fault in faults)}
         )
@@ -196,6 +201,8 @@ def _build(
             tuple(faults),
             accepted=tuple(entry.text for entry in granted),
             accepted_private=tuple(entry.text for entry in private),
+            nat64_prefixes=nat64_prefixes,
+            tls_profiles=tls_profiles,
         )
     return EgressPolicy(
         hosts=granted,

@@ -38,27 +38,27 @@ def to_carve_out(identity: InstanceIdentity, policy: EgressPolicy, host: str) ->
 
 
 def to_mend(
-    identity: InstanceIdentity, invalid: PolicyInvalid, host: RequestHost | None
-) -> tuple[Remedy, ...]:
-    """What makes a policy that lets this host pass. What the deployment got wrong is for a person to say, and comes alone."""
-    if invalid.deployment_wide:
-        return to_mend_deployment(invalid.faults)
+    identity: InstanceIdentity, invalid: PolicyInvalid, host: RequestHost
+) -> tuple[tuple[Remedy, ...], EgressPolicy]:
+    """What makes a policy of a row that is none, and lets this host pass; and the policy that it makes."""
     wrong = {fault.field for fault in invalid.faults}
-    if host is None or _kind(host) is AddressClass.METADATA:
-        return ()
     hosts, private = set(invalid.accepted), set(invalid.accepted_private)
     if EgressPolicy.of(hosts).rule_for(host.text) is None:
         hosts.add(host.text)
-    if host.is_local_name or _kind(host) is AddressClass.PRIVATE:
+    granted = EgressPolicy.of(hosts, nat64_prefixes=invalid.nat64_prefixes, tls_profiles=invalid.tls_profiles)
+    literal = None if host.address is None else judge_address(host.address, granted.nat64).kind
+    if host.is_local_name or literal is AddressClass.PRIVATE:
         private.add(host.text)
-    granted = EgressPolicy.of(hosts)
     private = {entry for entry in private if granted.reaches(HostPattern.parse(entry))}
     remedies: list[Remedy] = []
     if PolicyField.HOSTS in wrong or hosts != set(invalid.accepted):
         remedies.append(to_set(PolicyField.HOSTS, identity, hosts))
     if PolicyField.ALLOW_PRIVATE in wrong or private != set(invalid.accepted_private):
         remedies.append(to_set(PolicyField.ALLOW_PRIVATE, identity, private))
-    return tuple(remedies)
+    mended = EgressPolicy.of(
+        hosts, private, nat64_prefixes=invalid.nat64_prefixes, tls_profiles=invalid.tls_profiles
+    )
+    return tuple(remedies), mended
 
 
 def to_mend_deployment(faults: Iterable[PolicyFault]) -> tuple[Remedy, ...]:
@@ -70,11 +70,6 @@ def to_mend_deployment(faults: Iterable[PolicyFault]) -> tuple[Remedy, ...]:
     if PolicyField.MAX_CONNECTIONS in wrong:
         remedies.append(Remedy(RemedyAction.RAISE_LIMIT, {"limit": MAX_CONNECTIONS_LIMIT}))
     return tuple(remedies)
-
-
-def _kind(host: RequestHost) -> AddressClass | None:
-    """The class of a host that is an address itself."""
-    return None if host.address is None else judge_address(host.address).kind
 
 
 def to_set(where: PolicyField, identity: InstanceIdentity, values: Collection[str]) -> Remedy:
