@@ -29,8 +29,12 @@ def minimal_grant(row: EgressRow, used: Iterable[UsedDestination]) -> MinimalGra
     profiles = read_profiles(row.tls_profiles, _patterns(row.hosts))
     wanted = {_pattern(destination) for destination in permitted}
     private = {_pattern(destination) for destination in permitted if destination.private}
-    for name in {destination.tls_profile for destination in permitted}:
-        wanted |= set(profiles.hosts.get(name or "", ()))
+    for name, served in profiles.hosts.items():
+        if any(
+            destination.tls_profile == name and _overlap(_pattern(destination), served)
+            for destination in permitted
+        ):
+            wanted |= set(served)
     return MinimalGrant(_least(row.hosts, wanted), _least(row.allow_private, private))
 
 
@@ -53,6 +57,10 @@ def _pattern(destination: UsedDestination) -> HostPattern:
     """The entry for just this destination. What was permitted is a host, or an entry that permitted several."""
     assert destination.host is not None, "what was permitted has a rule"
     return HostPattern(destination.host)
+
+
+def _overlap(pattern: HostPattern, others: Iterable[HostPattern]) -> bool:
+    return any(other.contains(pattern) or pattern.contains(other) for other in others)
 
 
 def _patterns(entries: Iterable[str]) -> Iterator[HostPattern]:
