@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
+from zeroclaw_daemon.config.egress_remedies import fit_remedies
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.network import granted
 from zeroclaw_daemon.daemon_log import LogFile, drops_line, log_line, to_do
@@ -55,7 +56,30 @@ def network_of(
     :param current: the configuration in force.
     :param resolver: finds addresses; the system's when left out.
     """
-    return Dialer(RowPolicies(lambda identity: granted(current(), identity)), log, resolver=resolver)
+    policies = RowPolicies(lambda identity: granted(current(), identity))
+    return Dialer(policies, _FittedLog(log, current), resolver=resolver)
+
+
+class _FittedLog:
+    """Hands records on, with remedies that can be followed with the configuration in force (PLG-184, PLG-206)."""
+
+    def __init__(self, log: EgressLog, current: Callable[[], Snapshot]) -> None:
+        self._log = log
+        self._current = current
+
+    def emit(self, record: EgressRecord) -> None:
+        """See :class:`~zeroclaw_host.egress.records.EgressLog`."""
+        if record.remedies:
+            fitted = fit_remedies(record.remedies, _instance_of(record), self._current())
+            record = replace(record, remedies=fitted)
+        self._log.emit(record)
+
+
+def _instance_of(record: EgressRecord) -> InstanceIdentity:
+    facts = record.attributes
+    return InstanceIdentity(
+        str(facts["plugin"]), Capability(facts["plugin_capability"]), str(facts["plugin_binding"])
+    )
 
 
 class NetworkLog:
@@ -171,9 +195,7 @@ def _used(record: EgressRecord, milliseconds: int) -> tuple[Key, Tally]:
     found.private = facts.get("address_class") == AddressClass.PRIVATE.value
     host = parse_request_host(str(facts["host"]))
     key = Key(
-        instance=InstanceIdentity(
-            str(facts["plugin"]), Capability(facts["plugin_capability"]), str(facts["plugin_binding"])
-        ).key,
+        instance=_instance_of(record).key,
         outcome=outcome,
         transport=str(facts["transport"]),
         host=host.text if isinstance(host, RequestHost) else str(facts["host"]),

@@ -17,6 +17,7 @@ from zeroclaw_daemon.config.egress_standing import (
     to_rename_table,
 )
 from zeroclaw_daemon.config.file import Snapshot
+from zeroclaw_daemon.config.schema import SCHEMA_VERSION
 from zeroclaw_host.egress.policy import EgressPolicy, PolicyField, PolicyInvalid
 from zeroclaw_host.egress.remedies import to_set
 from zeroclaw_host.egress.source import EgressRow
@@ -26,15 +27,15 @@ from zeroclaw_host.package.hosts import HostPattern
 
 
 def fit_remedies(
-    remedies: Iterable[Remedy], identity: InstanceIdentity, snapshot: Snapshot, *, outdated: bool = False
+    remedies: Iterable[Remedy], identity: InstanceIdentity, snapshot: Snapshot
 ) -> tuple[Remedy, ...]:
     """What to do about a refusal, all together and in this order, with the file as it is.
 
     A row that is missing is made with its grant (PLG-206); one that has the name of before 1.0 is renamed first, and keeps
-    what it granted (PLG-216). Where the instance's alias can have no row, only its table can be renamed (PLG-211).
+    what it granted (PLG-216). Where the instance's alias can have no row, only its table can be renamed (PLG-211). A file of
+    an earlier release is migrated before anything is written to it (PLG-368).
 
     :param remedies: what the network authority said of a request of this instance.
-    :param outdated: whether the file has the layout of an earlier release, so that a migration comes first (PLG-368).
     """
     given = tuple(remedies)
     hosts = _wanted(given, PolicyField.HOSTS, identity)
@@ -51,9 +52,17 @@ def fit_remedies(
         private = _wanted(given, PolicyField.ALLOW_PRIVATE, identity)
         granting = _granting(identity, egress_row(former), hosts, private)
         # A migration gives the row its name, unless an alias of the same name makes it doubtful whose it is.
-        migrated = outdated and identity.package not in snapshot.config.channels.plugin
+        migrated = _is_outdated(snapshot) and identity.package not in snapshot.config.channels.plugin
         fitted = granting if migrated else (to_rename_row(identity, former, snapshot.path), *granting)
-    return (Remedy(RemedyAction.MIGRATE_CONFIG), *fitted) if outdated and given else fitted
+    return (Remedy(RemedyAction.MIGRATE_CONFIG), *fitted) if given and _is_outdated(snapshot) else fitted
+
+
+def _is_outdated(snapshot: Snapshot) -> bool:
+    """Whether the file, which was read, has an earlier layout: one that does not say has the first."""
+    config = snapshot.config
+    return snapshot.exists and (
+        "schema_version" not in config.model_fields_set or config.schema_version < SCHEMA_VERSION
+    )
 
 
 def _wanted(remedies: Iterable[Remedy], field: PolicyField, identity: InstanceIdentity) -> tuple[str, ...]:
