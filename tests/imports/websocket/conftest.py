@@ -292,6 +292,12 @@ class Wire:
         self.far.close()
 
 
+@pytest.fixture(scope="session")
+def wire_class() -> type[Wire]:
+    """For tests that close their wires themselves."""
+    return Wire
+
+
 @pytest.fixture
 def wire() -> Iterator[Callable[..., Wire]]:
     """Makes wires that end with the test."""
