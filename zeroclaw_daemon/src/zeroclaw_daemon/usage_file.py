@@ -241,13 +241,13 @@ class UsageFile:
         :raises UsageUnavailable: it is gone and left something beside its place, which the database would take for the latest
             part of whatever is put there.
         """
-        if self.path.exists():
+        if _is_there(self.path):
             return True
         for suffix in _SIDE_FILES:
             beside = self.path.with_name(self.path.name + suffix)
-            if beside.exists() and not self.path.exists():
+            if _is_there(beside) and not _is_there(self.path):
                 raise self._unavailable("is gone, and what belongs to it is not", left=beside)
-        return self.path.exists()
+        return _is_there(self.path)
 
     def _look(self) -> tuple[int, int]:
         """The file that is there, and that nobody else can have written it."""
@@ -272,7 +272,7 @@ class UsageFile:
             os.link(temporary, self.path)
         except (OSError, sqlite3.Error):
             # Somebody who was quicker sweeps files like this one away, at any moment; then his is the one.
-            if not self.path.exists():
+            if not _is_there(self.path):
                 raise
         finally:
             for left in self.path.parent.glob(f"{self.path.name}-*.partial*"):
@@ -338,6 +338,15 @@ def read_usage(path: Path, identity: InstanceIdentity) -> tuple[UsedDestination,
     """
     with closing(UsageFile(path)) as file:
         return file.read(identity)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether anything has this name, be it a link to nowhere."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 _THIS: Final = " AND ".join(f"{column} = ?" for column in Key._fields)
