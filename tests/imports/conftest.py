@@ -134,30 +134,30 @@ def built_once(key: str, build: Callable[[Path], None]) -> Path:
     return target
 
 
-def staged_wit(target: Path, wasi: str = "0.2.12") -> None:
-    """A WIT directory of the worlds in ``guests/worlds.wit`` and all they need, with WASI of the given version."""
+def staged_wit(target: Path, wasi: str = "0.2.12", guests: Path = GUESTS) -> None:
+    """A WIT directory of the worlds in ``worlds.wit`` and all they need, with WASI of the given version."""
     shutil.copytree(wit_directory() / "deps", target / "deps")
     shutil.copytree(wit_directory() / "v0", target / "deps" / "plugin")
     shutil.copy(wit_directory() / "wasi.wit", target / "deps")
-    shutil.copy(GUESTS / "worlds.wit", target)
+    shutil.copy(guests / "worlds.wit", target)
     for path in target.rglob("*.wit"):
         path.write_text(path.read_text().replace("@0.2.12", f"@{wasi}"))
 
 
 @pytest.fixture(scope="session")
-def python_guest() -> Callable[[str], bytes]:
-    """Builds ``guests/<name>.py`` (about ten seconds, the first time)."""
+def python_guest() -> Callable[..., bytes]:
+    """Builds ``<name>.py`` of a directory of guests for one of its worlds (about ten seconds, the first time)."""
 
-    def build(name: str) -> bytes:
-        sources = [*wit_directory().rglob("*.wit"), GUESTS / "worlds.wit", GUESTS / f"{name}.py"]
+    def build(name: str, guests: Path = GUESTS, world: str = "honest") -> bytes:
+        sources = [*wit_directory().rglob("*.wit"), guests / "worlds.wit", guests / f"{name}.py"]
         key = digest_of(version("componentize-py"), *(path.read_bytes() for path in sorted(sources)))
 
         def run(target: Path) -> None:
-            staged_wit(target.with_name("wit"))
+            staged_wit(target.with_name("wit"), guests=guests)
             command = [
                 str(BIN / "componentize-py"),
-                *("--all-features", "-d", str(target.with_name("wit")), "-w", "honest"),
-                *("componentize", "-p", str(GUESTS), name, "-o", str(target)),
+                *("--all-features", "-d", str(target.with_name("wit")), "-w", world),
+                *("componentize", "-p", str(guests), name, "-o", str(target)),
             ]
             subprocess.run(command, check=True, capture_output=True)
 
@@ -194,13 +194,20 @@ def sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="session")
 def load_tool(sandbox: Sandbox) -> Callable[..., ToolPlugin]:
-    """Loads a component as the tool of a package without permissions; its log records go to the sink."""
+    """Loads a component as the tool of a package, one without permissions if none is given; its log goes to the sink."""
 
-    def load(component: bytes, limits: Limits, sink: LogSink) -> ToolPlugin:
-        manifest = parse_manifest(MANIFEST)
+    def load(
+        component: bytes,
+        limits: Limits,
+        sink: LogSink,
+        *,
+        manifest_bytes: bytes = MANIFEST,
+        services: InstanceServices | None = None,
+    ) -> ToolPlugin:
+        manifest = parse_manifest(manifest_bytes)
         package = AdmittedPackage(
             manifest=manifest,
-            manifest_bytes=MANIFEST,
+            manifest_bytes=manifest_bytes,
             component=component,
             component_sha256=hashlib.sha256(component).hexdigest(),
             skills={},
@@ -209,7 +216,8 @@ def load_tool(sandbox: Sandbox) -> Callable[..., ToolPlugin]:
             notices=(),
         )
         scope = InstanceScope.admit(InstanceIdentity.default_tool(manifest.name), manifest)
-        return ToolPlugin.load(sandbox, package, scope, InstanceServices(NoConfig(), sink), limits)
+        services = services or InstanceServices(NoConfig(), sink)
+        return ToolPlugin.load(sandbox, package, scope, services, limits)
 
     return load
 
