@@ -37,9 +37,6 @@ TRANSPORTS = {
 }
 """What tools and channels have besides, each with its permission."""
 
-NOT_YET = set(TRANSPORTS) - {"zeroclaw:plugin/sockets", "zeroclaw:plugin/websocket"}
-"""Transports that the host does not implement: refused with the permission, too, and for that reason."""
-
 WASI = {
     "wasi:cli/stderr",
     "wasi:cli/stdin",
@@ -86,7 +83,7 @@ def table_of(capability: Capability, grants: frozenset[Permission]) -> set[str]:
     """The names of the interfaces the linker shall have, besides WASI's."""
     names = {f"zeroclaw:plugin/{name}" for name in TABLE[capability]}
     if capability is not Capability.MEMORY:
-        names |= {name for name, permission in TRANSPORTS.items() if permission in grants} - NOT_YET
+        names |= {name for name, permission in TRANSPORTS.items() if permission in grants}
     return names
 
 

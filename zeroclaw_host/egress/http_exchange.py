@@ -77,7 +77,7 @@ class Exchange:
             self._thread.start()
         except RuntimeError as error:
             self._place.release()
-            raise HttpFailed(Fault.NO_THREAD, "no thread could be started for the request") from error
+            raise HttpFailed(Fault.HOST, "no thread could be started for the request") from error
 
     @property
     def answered(self) -> bool:
@@ -114,7 +114,7 @@ class Exchange:
             self._fail(error)
             return
         except BaseException:
-            self._fail(HttpFailed(Fault.NO_THREAD, "the connection could not be opened"))
+            self._fail(HttpFailed(Fault.HOST, "the connection could not be opened"))
             raise
         finally:
             self._place.release()
@@ -132,7 +132,7 @@ class Exchange:
             """Closed in between; whoever did says so to the guest."""
         except (OSError, RuntimeError) as error:
             wire.stop()
-            self._fail(HttpFailed(Fault.NO_THREAD, f"the connection cannot be served: {error}"))
+            self._fail(HttpFailed(Fault.HOST, f"the connection cannot be served: {error}"))
 
     def _fail(self, error: ZeroclawError) -> None:
         if self._upload is not None:

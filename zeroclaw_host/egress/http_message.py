@@ -54,8 +54,8 @@ class Fault(StrEnum):
     """The response did not begin, or did not go on, in time."""
     ABANDONED = "abandoned"
     """The content of the request was given up before it was whole."""
-    NO_THREAD = "no_thread"
-    """This machine has no thread left to carry it."""
+    HOST = "host"
+    """This machine cannot carry it: it has no thread or descriptor left."""
 
 
 class HttpFailed(ZeroclawError):

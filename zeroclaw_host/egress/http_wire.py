@@ -104,7 +104,7 @@ class Wire:
             except ZeroclawError as error:
                 self._fail(error)
             except BaseException:
-                self._fail(HttpFailed(Fault.PROTOCOL, "the exchange could not be carried on"))
+                self._fail(HttpFailed(Fault.HOST, "the exchange could not be carried on"))
                 raise
 
     def stop(self) -> None:

@@ -28,7 +28,7 @@ from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig
 from zeroclaw_host.services.logging import LogRecord
 from zeroclaw_host.worlds.instance import instantiate
-from zeroclaw_host.worlds.surface import WORLDS, surface_of
+from zeroclaw_host.worlds.surface import WORLDS, http_of, surface_of
 
 _CHECK_BINDING: Final = "load-check"
 
@@ -96,7 +96,8 @@ def _instantiate_once(
     identity = InstanceIdentity(package.manifest.name, capability, _CHECK_BINDING)
     scope = InstanceScope.admit(identity, package.manifest)
     linked = link_package(sandbox, package, scope, progress=progress)
-    frame = CallFrame(scope=scope, services=_NO_SERVICES, limits=limits)
+    http = http_of(scope, _NO_SERVICES)
+    frame = CallFrame(scope=scope, services=_NO_SERVICES, limits=limits, http=http)
     sandbox.threads.run(frame, lambda: instantiate(sandbox, linked, frame).close())
 
 

@@ -12,12 +12,15 @@ from types import MappingProxyType
 from typing import Final
 
 from zeroclaw_host.contract import PLUGIN_VERSION, contract
+from zeroclaw_host.egress.http_exchange import HttpClient
 from zeroclaw_host.errors import Kind, PluginError
-from zeroclaw_host.imports import config, inbound, logging, secrets, sockets, state, wasi, websocket
+from zeroclaw_host.imports import config, http, inbound, logging, secrets, sockets, state, wasi, websocket
+from zeroclaw_host.instance import InstanceScope
 from zeroclaw_host.package.manifest import Capability, Permission
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.interface import HostInterface
 from zeroclaw_host.sandbox.linker import Surface
+from zeroclaw_host.services.bundle import InstanceServices
 
 _PLUGIN: Final = "zeroclaw:plugin/"
 
@@ -32,13 +35,17 @@ WORLDS: Final[Mapping[Capability, str]] = MappingProxyType(
 
 _SERVICES: Final[Mapping[str, HostInterface]] = MappingProxyType(
     {
-        module.INTERFACE.name: module.INTERFACE
-        for module in (logging, config, secrets, state, inbound, sockets, websocket)
+        found.name: found
+        for found in (
+            *(module.INTERFACE for module in (logging, config, secrets, state, inbound, sockets, websocket)),
+            http.TYPES,
+            http.OUTGOING_HANDLER,
+        )
     }
 )
-"""The plugin interfaces this host implements. A world's other imports are refused by name until they are here."""
+"""What answers a world's imports, besides WASI's."""
 
-_HTTP: Final = ("wasi:http/types", "wasi:http/outgoing-handler")
+_HTTP: Final = (http.TYPES.name, http.OUTGOING_HANDLER.name)
 
 _TRANSPORTS: Final[Mapping[str, Permission]] = MappingProxyType(
     {
@@ -69,15 +76,11 @@ def surface_of(capability: Capability, grants: frozenset[Permission]) -> Surface
     interfaces: dict[str, HostInterface] = dict(wasi.INTERFACES)
     reasons: dict[str, str] = {}
     for name in (*world.imports, *_HTTP):
-        permission = _TRANSPORTS.get(name)
-        if permission is not None and capability is Capability.MEMORY:
-            reasons[name] = "a memory plugin has no network"
-        elif permission is not None and permission not in grants:
-            reasons[name] = f"the manifest does not request the permission {permission.value}"
-        elif name in _SERVICES:
-            interfaces[name] = _SERVICES[name]
+        reason = _why_not(name, capability, grants)
+        if reason is not None:
+            reasons[name] = reason
         elif contract().interface(name).functions:
-            reasons[name] = "this version of the host does not implement it"
+            interfaces[name] = _SERVICES[name]
     empty = frozenset(name for name in world.imports if not contract().interface(name).functions)
     return Surface(
         interfaces=interfaces,
@@ -87,6 +90,25 @@ def surface_of(capability: Capability, grants: frozenset[Permission]) -> Surface
         exports=world.exports,
         version_fits=_version_fits,
     )
+
+
+def http_of(scope: InstanceScope, services: InstanceServices) -> HttpClient | None:
+    """What carries the HTTP requests of an instance, for its call frames; None where it has no HTTP (PLG-104)."""
+    if _why_not(http.OUTGOING_HANDLER.name, scope.identity.capability, scope.grants) is not None:
+        return None
+    return HttpClient(services.network)
+
+
+def _why_not(name: str, capability: Capability, grants: frozenset[Permission]) -> str | None:
+    """Why an instance does not have a transport; None where it has it, and for everything that is no transport."""
+    permission = _TRANSPORTS.get(name)
+    if permission is None:
+        return None
+    if capability is Capability.MEMORY:
+        return "a memory plugin has no network"
+    if permission not in grants:
+        return f"the manifest does not request the permission {permission.value}"
+    return None
 
 
 def ensure_http_coherent(surface: Surface, frame: CallFrame) -> None:

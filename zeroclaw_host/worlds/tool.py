@@ -22,6 +22,7 @@ from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.instance import PluginInstance
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
 from zeroclaw_host.worlds.loading import link_package
+from zeroclaw_host.worlds.surface import http_of
 
 CONFIG_MEMBER: Final = "__config"
 """The member of the arguments that carries public configuration. The host's alone: a caller's is removed."""
@@ -78,7 +79,7 @@ class ToolPlugin(Tool):
         :raises GuestFailure: its parameters schema is no JSON object.
         """
         linked = link_package(sandbox, package, scope, progress=progress)
-        frame = CallFrame(scope=scope, services=services, limits=limits)
+        frame = CallFrame(scope=scope, services=services, limits=limits, http=http_of(scope, services))
         metadata = sandbox.threads.run(frame, lambda: _read_metadata(sandbox, linked, frame))
         return cls(sandbox, linked, scope, services, limits, metadata)
 
@@ -134,6 +135,7 @@ class ToolPlugin(Tool):
             limits=self._limits,
             phase=Phase.TOOL_EXECUTE,
             call_site=call_site,
+            http=http_of(self._scope, self._services),
         )
 
     def _call(

@@ -28,6 +28,7 @@ from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.logging import CallSite, LogRecord
 from zeroclaw_host.worlds.instance import Ask, PluginInstance
 from zeroclaw_host.worlds.rebuild import RebuildPace
+from zeroclaw_host.worlds.surface import http_of
 from zeroclaw_host.worlds.turns import TaskAlarm, Turns
 
 TURN: Final = "its turn at the plugin"
@@ -257,6 +258,7 @@ class WarmStore:
             limits=self._limits,
             phase=phase,
             call_site=call_site,
+            http=http_of(self._scope, self._services),
             clock=self._clock,
         )
 

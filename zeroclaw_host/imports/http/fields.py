@@ -1,0 +1,200 @@
+"""``fields``: the headers and trailers of messages.
+
+Names are kept in lower case and compared so; the order of values of one name stays. A value is bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from zeroclaw_host.egress.http_message import MAX_HEAD_BYTES, FieldLines
+from zeroclaw_host.imports.http.rules import TooLarge
+from zeroclaw_host.sandbox.frame import CallFrame
+from zeroclaw_host.sandbox.interface import HostFunction
+from zeroclaw_host.sandbox.values import OK, Err, Ok
+
+MAX_FIELDS_BYTES: Final = MAX_HEAD_BYTES
+"""Size of one ``fields``, counted as HTTP/2 counts (RFC 9113, 6.5.2): names, values, and :data:`LINE_OVERHEAD` for each
+line. The same number as for what a peer sends."""
+
+LINE_OVERHEAD: Final = 32
+
+FORBIDDEN: Final = frozenset(
+    {
+        "connection",
+        "http2-settings",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Fields that are about the connection, which is the host's. ``host`` is not among them: the policy looks at the authority
+that is connected to, whatever a request says there."""
+
+_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+
+_INVALID: Final = Err(("invalid-syntax", None))
+_FORBIDDEN: Final = Err(("forbidden", None))
+_IMMUTABLE: Final = Err(("immutable", None))
+
+
+class Fields:
+    """Headers or trailers.
+
+    :param lines: names in lower case.
+    :param immutable: whether the guest may only read them.
+    """
+
+    __slots__ = ("_lines", "immutable", "size")
+
+    def __init__(self, lines: Iterable[tuple[str, bytes]] = (), *, immutable: bool = False) -> None:
+        # Never changed in place: copies share it, so that they cost nothing however many a guest makes.
+        self._lines = tuple(lines)
+        self.immutable = immutable
+        self.size = sum(map(_size, self._lines))
+
+    @classmethod
+    def received(cls, lines: FieldLines, *, immutable: bool = False) -> Fields:
+        """Fields as a peer sent them, without those that are about its connection."""
+        decoded = ((name.decode("ascii"), value) for name, value in lines)
+        return cls(((name, value) for name, value in decoded if name not in FORBIDDEN), immutable=immutable)
+
+    @property
+    def lines(self) -> list[tuple[str, bytes]]:
+        """Every name with every value of it."""
+        return list(self._lines)
+
+    def as_sent(self) -> FieldLines:
+        """The same as bytes."""
+        return tuple((name.encode("ascii"), value) for name, value in self._lines)
+
+    def get(self, name: str) -> list[bytes]:
+        """The values of a name, in any case."""
+        wanted = name.lower()
+        return [value for found, value in self._lines if found == wanted]
+
+    def replace(self, name: str, values: list[bytes]) -> None:
+        """These values instead of the name's.
+
+        :raises TooLarge: that would be too large; nothing was changed.
+        """
+        kept = tuple(line for line in self._lines if line[0] != name)
+        self._become((*kept, *((name, value) for value in values)))
+
+    def append(self, name: str, value: bytes) -> None:
+        """One more value of a name.
+
+        :raises TooLarge: as :meth:`replace`.
+        """
+        self._become((*self._lines, (name, value)))
+
+    def copy(self, *, immutable: bool = False) -> Fields:
+        """The same fields."""
+        return Fields(self._lines, immutable=immutable)
+
+    def _become(self, lines: tuple[tuple[str, bytes], ...]) -> None:
+        size = sum(map(_size, lines))
+        _check(size)
+        self._lines, self.size = lines, size
+
+
+def _size(line: tuple[str, bytes]) -> int:
+    return len(line[0]) + len(line[1]) + LINE_OVERHEAD
+
+
+def _check(size: int) -> None:
+    if size > MAX_FIELDS_BYTES:
+        raise TooLarge(
+            f"the fields of one HTTP message are larger than {MAX_FIELDS_BYTES} bytes",
+            details={"limit": "HTTP fields", "maximum": MAX_FIELDS_BYTES},
+        )
+
+
+def _refused(name: str) -> Err | None:
+    """Why a guest may not use this name."""
+    if _NAME.fullmatch(name) is None:
+        return _INVALID
+    return _FORBIDDEN if name.lower() in FORBIDDEN else None
+
+
+def _all_valid(values: Iterable[bytes]) -> bool:
+    return all(_VALUE.fullmatch(value) is not None for value in values)
+
+
+def _new(frame: CallFrame) -> Fields:
+    return Fields()
+
+
+def _from_list(frame: CallFrame, entries: list[tuple[str, bytes]]) -> Ok | Err:
+    for name, value in entries:
+        refused = _refused(name)
+        if refused is not None:
+            return refused
+        if not _all_valid([value]):
+            return _INVALID
+    found = Fields((name.lower(), value) for name, value in entries)
+    _check(found.size)
+    return Ok(found)
+
+
+def _get(frame: CallFrame, fields: Fields, name: str) -> list[bytes]:
+    return fields.get(name)
+
+
+def _has(frame: CallFrame, fields: Fields, name: str) -> bool:
+    return bool(fields.get(name))
+
+
+def _set(frame: CallFrame, fields: Fields, name: str, values: list[bytes]) -> Ok | Err:
+    refused = _refused(name)
+    if refused is not None:
+        return refused
+    if not _all_valid(values):
+        return _INVALID
+    if fields.immutable:
+        return _IMMUTABLE
+    fields.replace(name.lower(), values)
+    return OK
+
+
+def _delete(frame: CallFrame, fields: Fields, name: str) -> Ok | Err:
+    return _set(frame, fields, name, [])
+
+
+def _append(frame: CallFrame, fields: Fields, name: str, value: bytes) -> Ok | Err:
+    refused = _refused(name)
+    if refused is not None:
+        return refused
+    if not _all_valid([value]):
+        return _INVALID
+    if fields.immutable:
+        return _IMMUTABLE
+    fields.append(name.lower(), value)
+    return OK
+
+
+def _entries(frame: CallFrame, fields: Fields) -> list[tuple[str, bytes]]:
+    return fields.lines
+
+
+def _clone(frame: CallFrame, fields: Fields) -> Fields:
+    return fields.copy()
+
+
+FUNCTIONS: Final = (
+    HostFunction("[constructor]fields", _new),
+    HostFunction("[static]fields.from-list", _from_list),
+    HostFunction("[method]fields.get", _get),
+    HostFunction("[method]fields.has", _has),
+    HostFunction("[method]fields.set", _set),
+    HostFunction("[method]fields.delete", _delete),
+    HostFunction("[method]fields.append", _append),
+    HostFunction("[method]fields.entries", _entries),
+    HostFunction("[method]fields.clone", _clone),
+)
