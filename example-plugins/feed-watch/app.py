@@ -125,6 +125,8 @@ def read(url: str, response: http.Response) -> Feed:
             if size > MAX_BYTES:
                 raise ToolError(f"the feed is larger than {MAX_BYTES} bytes")
             reader.feed(piece)
+            if reader.full:
+                break
         return reader.close()
     except FeedInvalid as error:
         raise ToolError(f"the feed cannot be read: {error}") from error

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from feed import MAX_ENTRIES
 
-MAX_SEEN = 2 * MAX_ENTRIES
-"""Entries that are remembered. Never fewer than one document has; with 19 bytes each they fit into a value of 64 KiB."""
+MAX_SEEN = 4 * MAX_ENTRIES
+"""Entries that are remembered. Never fewer than one document has; with 20 bytes each they fit into a value of 64 KiB."""
 MAX_VALIDATOR = 512
 """Characters of a validator. A longer one is not worth remembering: the feed is then fetched whole each time."""
 

@@ -149,8 +149,6 @@ def test_texts_are_cut_and_counted():
     assert texts(301) == "t" * 299 + "…"
     many = "".join(f"<entry><id>{number}</id></entry>" for number in range(feed.MAX_ENTRIES + 1))
     assert len(entries(atom(many))) == feed.MAX_ENTRIES
-    with pytest.raises(FeedInvalid, match="mismatched tag"):
-        read(atom(many + "</entry>"))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import app
 import pytest
 from app import ATTEMPTS, MAX_BYTES, FeedWatch
+from feed import MAX_ENTRIES
 from remembered import key_of
 
 from zeroclaw_sdk.fake_network import Failure, FakeNetwork, Reply, deny
@@ -141,6 +142,15 @@ def test_a_feed_of_the_largest_size_is_read():
     body = b'<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>1</id></entry></feed>'.ljust(MAX_BYTES)
     network = FakeNetwork(lambda _request: Reply(200, body=body))
     assert call(FeedWatch, {"url": URL}, state={}, network=network).success
+
+
+def test_the_rest_of_a_long_feed_is_not_read():
+    entries = "".join(f"<entry><id>{number}</id></entry>" for number in range(MAX_ENTRIES))
+    document = f'<feed xmlns="http://www.w3.org/2005/Atom">{entries}'.encode()
+    network = FakeNetwork(lambda _request: Reply(200, body=[document, Failure("HTTP-response-incomplete")]))
+    answer = call(FeedWatch, {"url": URL}, state={}, network=network)
+    assert json.loads(answer.output)["more"] == MAX_ENTRIES - 20
+    assert network.open == 0
 
 
 def test_a_feed_that_may_not_be_reached():
