@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,10 +19,11 @@ from zeroclaw_host.egress.profiles import TlsProfile
 from zeroclaw_host.egress.records import MemoryEgressLog
 from zeroclaw_host.egress.slots import ConnectionSlots
 from zeroclaw_host.egress.testing import Answer, ScriptedResolver, SettablePolicies
+from zeroclaw_host.errors import DeadlineExceeded, PluginError
 from zeroclaw_host.imports.sockets import INTERFACE
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.manifest import parse_manifest
-from zeroclaw_host.sandbox.frame import CallFrame, Phase, entered
+from zeroclaw_host.sandbox.frame import CallCancelled, CallFrame, Phase, entered
 from zeroclaw_host.sandbox.gate import Gated
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.resources import ResourceTable
@@ -98,20 +100,30 @@ class Guest:
         permissions: Sequence[str] = ("socket_client", "config_read"),
         settings: Settings | None = None,
         phase: Phase = Phase.TOOL_EXECUTE,
-        timeout_ms: int = 600_000,
         table: ResourceTable | None = None,
     ) -> None:
         self.network = network
+        self._late = 0.0
         services = InstanceServices(
             config=settings or Settings(), log=MemoryLogSink(), network=network.dialer
         )
         self.frame = CallFrame(
             scope=scope_of(permissions),
             services=services,
-            limits=Limits(call_timeout_ms=timeout_ms),
+            limits=Limits(call_timeout_ms=600_000),
             phase=phase,
             table=table,
+            clock=lambda: time.monotonic() + self._late,
         )
+
+    def end_by(self, what: str) -> type[PluginError]:
+        """The call's deadline passes, or its caller gives it up. The error that it ends with."""
+        if what == "cancel":
+            self.frame.cancel()
+            return CallCancelled
+        self._late = self.frame.limits.call_timeout_seconds
+        self.frame.notify()
+        return DeadlineExceeded
 
     def call(self, name: str, *values: object) -> Any:
         """A host function, uncharged."""
@@ -194,20 +206,6 @@ def network() -> type[Network]:
 
 
 @pytest.fixture
-def guest() -> Iterator[Callable[..., Guest]]:
-    """Makes guests whose frames end with the test."""
-    made: list[Guest] = []
-
-    def make(*arguments: Any, **how: Any) -> Guest:
-        made.append(Guest(*arguments, **how))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.frame.table.close()
-
-
-@pytest.fixture
 def settings() -> type[Settings]:
     return Settings
 
@@ -224,6 +222,20 @@ def peer() -> Iterator[Callable[..., peers.Peer]]:
     yield start
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def guest(peer: object) -> Iterator[Callable[..., Guest]]:
+    """Makes guests whose frames end with the test, before their peers do."""
+    made: list[Guest] = []
+
+    def make(*arguments: Any, **how: Any) -> Guest:
+        made.append(Guest(*arguments, **how))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.frame.table.close()
 
 
 @pytest.fixture(scope="session")
