@@ -40,6 +40,8 @@ STYLES = [
     '[providers]\nmodels.openai.x.model = "m"\n[memory]\n# inside memory\n[permission_profiles.p.grants]\n'
     'config=["read"]\n',
     'plugins.enabled = true\nagents.ada.model = "m"\n',
+    f'[[plugins.entries]] # one\nname="{ONE}"\n[gateway]\nport=1\n[[plugins.entries]]\nname="{TWO}"\n'
+    '[agents.ada]\nmodel = "m"\n',
 ]
 
 ALIASES = st.sampled_from(["ada", "bob", "eve"])

@@ -16,7 +16,15 @@ from zeroclaw_daemon.config.document.items import new_table, write
 from zeroclaw_daemon.config.document.mentions import written_key
 from zeroclaw_daemon.config.document.remarks import below_the_keys, kept_after_removal
 from zeroclaw_daemon.config.document.renaming import renamed
-from zeroclaw_daemon.config.document.tree import Writable, find, keys_in, name_of, with_indexes
+from zeroclaw_daemon.config.document.tree import (
+    Writable,
+    drop_row,
+    find,
+    keys_in,
+    name_of,
+    stand_apart,
+    with_indexes,
+)
 from zeroclaw_daemon.config.map_keys import (
     MapKeyExists,
     MapKeyNotFound,
@@ -172,7 +180,10 @@ class Draft:
             self._remove(segments)
         elif isinstance(around, (AoT, Array)):
             rows, before = cast("MutableSequence[object]", around), self._document.as_string()
-            del rows[next(index for index, row in enumerate(rows) if name_of(row) == key)]
+            if stand_apart(self._document, segments):
+                self._document = drop_row(self._document, segments, key)
+            else:
+                del rows[next(index for index, row in enumerate(rows) if name_of(row) == key)]
             self._keep_remarks(before)
         else:
             self._remove((*segments, key))
@@ -233,6 +244,9 @@ class Draft:
             cast("MutableSequence[object]", rows).append(row)
         if self._is_dotted and not faithful(self._document):
             self._document = tomlkit.parse(text)
+            self._append_header(segments[:-1], row=segments[-1])
+        elif not self._exists(segments):
+            # Other tables stand between the rows: tomlkit shows them together in a copy, where nothing can be added.
             self._append_header(segments[:-1], row=segments[-1])
 
     def _exists(self, segments: Sequence[str]) -> bool:

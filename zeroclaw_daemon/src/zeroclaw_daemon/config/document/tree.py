@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import MutableMapping, Sequence
 from typing import Any, cast
 
+import tomlkit
 from tomlkit import TOMLDocument
-from tomlkit.items import AoT, Array
+from tomlkit.container import Container
+from tomlkit.items import AoT, Array, Item, Key, Null, Table
 
 Writable = MutableMapping[str, Any]
 """A table of a document."""
@@ -24,6 +26,39 @@ def find(document: TOMLDocument, segments: Sequence[str]) -> object:
         else:
             return None
     return node
+
+
+def stand_apart(document: TOMLDocument, segments: Sequence[str]) -> bool:
+    """Whether other tables stand between the rows at the path: :func:`find` gives a copy of them then, and no change of that
+    changes the document."""
+    return len(_runs(document, segments)) > 1
+
+
+def drop_row(document: TOMLDocument, segments: Sequence[str], name: str) -> TOMLDocument:
+    """The document without the row of this name, wherever it stands. The one that was given is used up."""
+    for body, index, rows in _runs(document, segments):
+        position = next((at for at, row in enumerate(rows.body) if name_of(row) == name), None)
+        if position is not None:
+            del rows[position]
+        if not rows.body:
+            body[index] = (None, Null())
+    return tomlkit.parse(document.as_string())
+
+
+_Body = list[tuple[Key | None, Item]]
+
+
+def _runs(container: Container, segments: Sequence[str]) -> list[tuple[_Body, int, AoT]]:
+    """Each run of rows at the path, with where it stands."""
+    found: list[tuple[_Body, int, AoT]] = []
+    for index, (key, item) in enumerate(container.body):
+        if key is None or key.key != segments[0]:
+            continue
+        if len(segments) == 1 and isinstance(item, AoT):
+            found.append((container.body, index, item))
+        elif len(segments) > 1 and isinstance(item, Table):
+            found += _runs(item.value, segments[1:])
+    return found
 
 
 def with_indexes(document: TOMLDocument, segments: Sequence[str]) -> tuple[str | int, ...]:
