@@ -78,7 +78,8 @@ class Guest:
         dialer = Dialer(
             self.policies, self.log, resolver=self.resolver, slots=self.slots, anchors=AnchorStore()
         )
-        self.scope = InstanceScope.admit(IDENTITY, parse_manifest(manifest.encode()))
+        self.manifest = manifest.encode()
+        self.scope = InstanceScope.admit(IDENTITY, parse_manifest(self.manifest))
         self.services = InstanceServices(Secrets(secrets or {}), MemoryLogSink(), network=dialer)
         self.frame = self.new_frame()
 
