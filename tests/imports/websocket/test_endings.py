@@ -15,11 +15,13 @@ import websocket_peers
 from zeroclaw_host.egress.policy import EgressPolicy
 from zeroclaw_host.errors import DeadlineExceeded
 from zeroclaw_host.imports import websocket as module
+from zeroclaw_host.imports.websocket.connection import WebSocketConnection
 from zeroclaw_host.sandbox.frame import CallCancelled, CallFrame
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.resources import ResourceTable
 
 Make = Callable[..., Any]
+STARTED: Any = WebSocketConnection.start
 PHASES = ["authorise", "resolve", "connect", "tls", "upgrade", "drip"]
 
 
@@ -239,3 +241,18 @@ def test_many_connections_leave_nothing(guest: Make, server: Make) -> None:
                 assert tool.word("send", connection, ("text", "x")) == "ok"
             frame.table.close()
     assert tool.held == 0
+
+
+def test_a_process_without_descriptors_for_the_loop_makes_no_connection(
+    guest: Make, peer: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Exhausted:
+        def attach(self, connection: Any, handler: Any) -> Any:
+            raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(WebSocketConnection, "start", lambda self: STARTED(self, Exhausted()))
+    origin = peer(websocket_peers.upgraded(peers.hold))
+    tool = guest()
+    with peers.nothing_left():
+        assert tool.connect(f"ws://a.example:{origin.port}/") == "unavailable"
+        assert tool.held == 0

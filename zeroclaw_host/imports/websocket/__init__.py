@@ -38,17 +38,24 @@ def _connect(frame: CallFrame, record: Mapping[str, object]) -> Ok | Err:
         options = ConnectOptions.read(record)
     except Refused as refused:
         return Err(refused.word)
+    upgrade = Upgrade(options)
     try:
-        return Ok(_opened(frame, options))
+        opened = dial(frame, _request(frame, options), CONNECT_SECONDS, establish=upgrade)
     except ZeroclawError as error:
         word = word_of(error)
-        if word is None:
+        if word is None:  # of the call itself, which ends
             raise
         return Err(word)
+    connection = WebSocketConnection(opened, upgrade.protocol, upgrade.rest)
+    try:
+        connection.start()
+    except OSError:
+        return _UNAVAILABLE
+    return Ok(connection)
 
 
-def _opened(frame: CallFrame, options: ConnectOptions) -> WebSocketConnection:
-    request = EgressRequest.of(
+def _request(frame: CallFrame, options: ConnectOptions) -> EgressRequest:
+    return EgressRequest.of(
         frame.scope,
         Transport.WEBSOCKET,
         options.host,
@@ -56,12 +63,6 @@ def _opened(frame: CallFrame, options: ConnectOptions) -> WebSocketConnection:
         tls=TlsMode.DIRECT if options.secure else TlsMode.NONE,
         tls_profile=options.tls_profile,
     )
-    upgrade = Upgrade(options)
-    opened = WebSocketConnection(
-        dial(frame, request, CONNECT_SECONDS, establish=upgrade), upgrade.protocol, upgrade.rest
-    )
-    opened.start()
-    return opened
 
 
 def _send(frame: CallFrame, connection: WebSocketConnection, message: Message) -> Ok | Err:
