@@ -20,6 +20,7 @@ from zeroclaw_host.worlds.kinds import ToolResult
 from zeroclaw_host.worlds.tool import ToolPlugin
 from zeroclaw_sdk.files import read_file
 from zeroclaw_sdk.trial import run_help, trial_services
+from zeroclaw_sdk.trial_network import Reach, Refusal, TrialNetwork
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class RunReport:
     milliseconds: float
     fuel: int | None
     """Units of guest work; None when the guest was not called."""
+    refusals: tuple[Refusal, ...] = ()
+    """Connections that were not permitted."""
 
     def other_logs(self) -> tuple[LogRecord, ...]:
         """See :func:`other_logs`."""
@@ -58,16 +61,19 @@ def run(
     *,
     config: Mapping[str, str] | None = None,
     limits: Limits | None = None,
+    reach: Reach | None = None,
 ) -> RunReport:
     """Load a package's tool and call it once.
 
     :param config: values as an operator stores them: texts as they are, everything else as JSON text.
+    :param reach: what it may connect to; nothing when left out.
     :raises ConfigInvalid: the configuration does not fit the schema.
-    :raises UsageError: there is configuration, and the package declares none.
+    :raises UsageError: there is configuration, and the package declares none; or an entry of ``reach`` is no host.
     :raises ZeroclawError: the component does not load.
     """
     scope = InstanceScope.admit(InstanceIdentity.default_tool(package.manifest.name), package.manifest)
-    services, sink = trial_services(package, scope, config)
+    network = TrialNetwork(reach or Reach())
+    services, sink = trial_services(package, scope, config, network)
     plugin = ToolPlugin.load(sandbox, package, scope, services, limits or Limits())
     started = time.perf_counter()
     result: ToolResult | None = None
@@ -84,6 +90,7 @@ def run(
         tuple(sink.records),
         (time.perf_counter() - started) * 1000,
         used[0] if used else None,
+        network.refusals,
     )
 
 

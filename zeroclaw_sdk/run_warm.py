@@ -26,6 +26,7 @@ from zeroclaw_host.worlds.memory import MemoryPlugin
 from zeroclaw_sdk.arguments import arguments_of, value_of
 from zeroclaw_sdk.run import other_logs
 from zeroclaw_sdk.trial import run_help, trial_services
+from zeroclaw_sdk.trial_network import Reach, Refusal, TrialNetwork
 
 BINDING: Final = "run"
 """The alias of a channel or memory that is only tried."""
@@ -65,6 +66,8 @@ class WarmReport:
     capabilities: tuple[str, ...]
     calls: tuple[CallReport, ...]
     logs: tuple[LogRecord, ...]
+    refusals: tuple[Refusal, ...] = ()
+    """Connections that were not permitted."""
 
     def other_logs(self) -> tuple[LogRecord, ...]:
         """See :func:`~zeroclaw_sdk.run.other_logs`."""
@@ -143,11 +146,13 @@ def run_calls(
     config: Mapping[str, str] | None = None,
     inbound: Sequence[QueuedMessage] = (),
     limits: Limits | None = None,
+    reach: Reach | None = None,
 ) -> WarmReport:
     """Load a package's channel or memory and make the calls, one after the other, until one fails.
 
     :param config: values as an operator stores them: texts as they are, everything else as JSON text.
     :param inbound: messages that wait in the host's queue when the first call comes.
+    :param reach: what it may connect to; nothing when left out.
     :raises ConfigInvalid: the configuration does not fit the schema.
     :raises UsageError: there is configuration, and the package declares none.
     :raises InboundRefused: there are more messages than the queue takes.
@@ -155,7 +160,8 @@ def run_calls(
     """
     identity = InstanceIdentity(package.name, capability, BINDING)
     scope = InstanceScope.admit(identity, package.manifest)
-    services, log = trial_services(package, scope, config)
+    network = TrialNetwork(reach or Reach())
+    services, log = trial_services(package, scope, config, network)
     for message in inbound:
         services.inbound.put(identity, message)
     kind = ChannelPlugin if capability is Capability.CHANNEL else MemoryPlugin
@@ -166,7 +172,7 @@ def run_calls(
         reports = anyio.run(_make, plugin, calls, unclaimed)
     finally:
         plugin.close()
-    return WarmReport(plugin.name, tuple(sorted(flags)), tuple(reports), tuple(log.records))
+    return WarmReport(plugin.name, tuple(sorted(flags)), tuple(reports), tuple(log.records), network.refusals)
 
 
 async def _make(

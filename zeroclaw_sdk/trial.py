@@ -1,4 +1,5 @@
-"""What a plugin is lent while its author tries it: configuration as given, a state and a queue in memory, a kept log."""
+"""What a plugin is lent while its author tries it: configuration as given, a state and a queue in
+memory, a kept log, and the network that the author allows."""
 
 from __future__ import annotations
 
@@ -12,10 +13,14 @@ from zeroclaw_host.services.config import SchemaConfigResolver
 from zeroclaw_host.services.logging import MemoryLogSink
 from zeroclaw_host.services.state import Remaining, StateEntry, StateFault, no_deadline
 from zeroclaw_sdk.guest.host import RecordingHost, StateError
+from zeroclaw_sdk.trial_network import TrialNetwork
 
 
 def trial_services(
-    package: AdmittedPackage, scope: InstanceScope, config: Mapping[str, str] | None
+    package: AdmittedPackage,
+    scope: InstanceScope,
+    config: Mapping[str, str] | None,
+    network: TrialNetwork,
 ) -> tuple[InstanceServices, MemoryLogSink]:
     """The services of one trial, and the log among them.
 
@@ -29,7 +34,8 @@ def trial_services(
     resolver = SchemaConfigResolver(lambda _: package.config_schema, lambda _: values)
     resolver.resolve(scope)  # before anything is compiled
     log = MemoryLogSink()
-    return InstanceServices(config=resolver, log=log, state=TrialState()), log
+    services = InstanceServices(config=resolver, log=log, state=TrialState(), network=network.dialer)
+    return services, log
 
 
 class TrialState:

@@ -23,6 +23,7 @@ from zeroclaw_sdk.run import run as run_package
 from zeroclaw_sdk.run_warm import CallReport, WarmReport, parse_calls, parse_inbound, run_calls
 from zeroclaw_sdk.signing import open_package
 from zeroclaw_sdk.trial import run_help
+from zeroclaw_sdk.trial_network import Reach, Refusal
 
 
 def run(
@@ -46,6 +47,16 @@ def run(
     kind: Annotated[
         Kinds | None, typer.Option("--as", help="Which of its kinds a plugin of several is called as.")
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A host it may connect to, as in egress_hosts. May be repeated; none means no network."
+        ),
+    ] = None,
+    allow_private: Annotated[
+        bool,
+        typer.Option("--allow-private", help="Those hosts may be this machine or have private addresses."),
+    ] = False,
     timeout_ms: Annotated[
         int, typer.Option(help="Wall-clock limit of each call.")
     ] = Limits().call_timeout_ms,
@@ -64,14 +75,17 @@ def run(
       zeroclaw-plugin run '{"name": "Ada"}'
       zeroclaw-plugin run '{"send": {"message": {"content": "hi", "recipient": "ada"}}}'
       zeroclaw-plugin run --inbound '{"content": "hi"}' '{"poll_message": {}}'
+      zeroclaw-plugin run '{"city": "Oslo"}' --allow-host api.example.com
       zeroclaw-plugin run '[{"store_entry": {"key": "a", "content": "tea", "category": "core"}}, {"count": {}}]'
 
     Functions and parameters are those of the host's own Channel and Memory; a wrong name lists them. Bytes are a text,
-    {"base64": "..."} or {"file": "path"}. Log records and figures go to standard error. State lasts as long as the run.
+    {"base64": "..."} or {"file": "path"}. Log records and figures go to standard error. State lasts as long as the run. It
+    connects to nothing but what --allow-host names; an operator grants that with egress_hosts.
     """
     values = read_config_file(config_file) if config_file else {}
     values |= dict(map(parse_setting, config or []))
     limits = Limits(call_timeout_ms=timeout_ms, call_fuel=fuel)
+    reach = Reach(tuple(allow_host or ()), allow_private)
     capability = _capability(parse_manifest(open_package(directory).read_manifest()), kind)
     if inbound is not None and capability is not Capability.CHANNEL:
         raise UsageError("--inbound is for channels", remedy=run_help())
@@ -79,14 +93,16 @@ def run(
         parsed = parse_arguments(arguments)
         with Sandbox(cache_directory()) as room:
             package = _checked(directory, room, limits)
-            report = run_package(package, parsed, room, config=values, limits=limits)
+            report = run_package(package, parsed, room, config=values, limits=limits, reach=reach)
         _finish_tool(report, as_json)
         return
     calls = parse_calls(arguments, capability)
     messages = parse_inbound(inbound) if inbound is not None else ()
     with Sandbox(cache_directory()) as room:
         package = _checked(directory, room, limits)
-        warm = run_calls(package, capability, calls, room, config=values, inbound=messages, limits=limits)
+        warm = run_calls(
+            package, capability, calls, room, config=values, inbound=messages, limits=limits, reach=reach
+        )
     _finish_warm(warm, as_json)
 
 
@@ -126,6 +142,7 @@ def _print_tool(report: RunReport) -> None:
             print(visible_lines(report.result.output))
         if not report.result.success:
             err.print(f"[red]the tool failed:[/red] {shown_lines(report.result.error or '')}")
+    _print_refusals(report.refusals)
     fuel = f", {report.fuel:,} units of fuel" if report.fuel is not None else ""
     err.print(f"[dim]{report.milliseconds:.0f} ms{fuel}[/dim]")
 
@@ -152,6 +169,7 @@ def _print_warm(report: WarmReport, failure: ZeroclawError | None) -> None:
         err.print(f"[dim]{_figures(call)}[/dim]")
     if failure is not None:
         print_error(failure)
+    _print_refusals(report.refusals)
 
 
 def _figures(call: CallReport) -> str:
@@ -164,3 +182,12 @@ def _print_logs(records: Sequence[LogRecord]) -> None:
         raw = f"  {record.raw}" if record.raw else ""
         origin = record.function or record.source
         err.print(f"[dim]{record.level:5} {shown(origin)}: {shown_lines(record.message)}{shown(raw)}[/dim]")
+
+
+def _print_refusals(refusals: Sequence[Refusal]) -> None:
+    """What the plugin was not told: it knows only that it was refused."""
+    for each in refusals:
+        reason = each.reason.replace("_", " ")
+        err.print(f"[yellow]refused[/yellow] {each.transport} to {shown(each.host)}:{each.port}: {reason}")
+        if each.options:
+            err.print(f"  to do: run with {shown(' '.join(each.options))}")
