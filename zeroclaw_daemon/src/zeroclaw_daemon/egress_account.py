@@ -6,6 +6,7 @@ Pure: a standing, a row and what the ledger holds in, values out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from zeroclaw_daemon.config.egress_standing import EgressStanding
@@ -17,7 +18,7 @@ from zeroclaw_host.egress.remedies import to_set
 from zeroclaw_host.egress.source import EgressRow
 from zeroclaw_host.errors import Remedy
 from zeroclaw_host.instance import InstanceIdentity
-from zeroclaw_host.package.hosts import HostPattern
+from zeroclaw_host.package.hosts import HostPattern, HostsInvalid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,20 +84,27 @@ def narrower_grant(
 ) -> MinimalGrant | None:
     """The least grant that would have sufficed, where it is less than the row grants and anything was used at all.
 
-    A profile that can be used keeps its hosts even where nothing named it yet: without one of them it would refuse every
-    request that names it (PLG-359).
+    Every profile keeps the hosts that it has, even where nothing named it yet: without one of them it would refuse every
+    request that names it, or have one fault more (PLG-359).
     """
     used = tuple(used)
     if not any(each.outcome.permitted for each in used):
         return None
     least = minimal_grant(row, used)
-    kept = {pattern for patterns in policy.profiles.hosts.values() for pattern in patterns}
+    named = {entry for profile in row.tls_profiles for entry in profile.hosts}
+    kept = {pattern for pattern in _patterns(named) if policy.reaches(pattern)}
     found = MinimalGrant(
         _outermost({*map(HostPattern, least.egress_hosts), *kept}), least.egress_allow_private
     )
-    then = EgressPolicy.of(found.egress_hosts, found.egress_allow_private, tls_profiles=row.tls_profiles)
     now = MinimalGrant(_outermost({*policy.hosts}), _outermost({*policy.allow_private}))
-    return None if found == now or then.profiles.faults != policy.profiles.faults else found
+    return None if found == now else found
+
+
+def _patterns(entries: Iterable[str]) -> Iterator[HostPattern]:
+    """The entries that are any."""
+    for entry in entries:
+        with suppress(HostsInvalid):
+            yield HostPattern.parse(entry)
 
 
 def _outermost(patterns: set[HostPattern]) -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from zeroclaw_daemon.cli.completing import complete_package
+from zeroclaw_daemon.cli.egress_view import warn_egress
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, usable_snapshot
 from zeroclaw_daemon.cli.output import say, say_json, table, warn
 from zeroclaw_daemon.cli.remedies import Place, advice_lines, advise
@@ -75,7 +76,7 @@ def egress(
         told: dict[str, object] = {
             "package": manifest.name,
             "usage_known": unavailable is None,
-            "deployment_refusal": _refusal_json(refusal, current.place),
+            "refusal": _refusal_json(refusal, current.place),
             "instances": [
                 _account_json(account, current.place, alone=refusal is None) for account in accounts
             ],
@@ -96,16 +97,24 @@ def _accounts(
     :param read: whether what was used is looked up.
     :raises UsageUnavailable: it cannot be.
     """
+    from zeroclaw_daemon.config.egress_remedies import fit_remedies
     from zeroclaw_daemon.config.instances import instances
     from zeroclaw_daemon.usage_file import read_usage
 
+    outdated = current.config_store.is_outdated()
     for identity in instances(manifest, snapshot.config):
         used = read_usage(Path(current.paths.usage_file), identity) if read else ()
-        yield _account(snapshot, manifest, identity, used)
+        account = _account(snapshot, manifest, identity, used, outdated=outdated)
+        yield replace(account, narrowing=fit_remedies(account.narrowing, identity, snapshot))
 
 
 def _account(
-    snapshot: Snapshot, manifest: Manifest, identity: InstanceIdentity, used: tuple[UsedDestination, ...]
+    snapshot: Snapshot,
+    manifest: Manifest,
+    identity: InstanceIdentity,
+    used: tuple[UsedDestination, ...],
+    *,
+    outdated: bool,
 ) -> EgressAccount:
     from zeroclaw_daemon.config.egress_rows import egress_row, egress_settings, policy_of
     from zeroclaw_daemon.config.egress_standing import standing_of
@@ -121,7 +130,7 @@ def _account(
     except PolicyInvalid:
         policy = None
     return account_of(
-        standing_of(identity, declaration_of(manifest, identity.capability), snapshot),
+        standing_of(identity, declaration_of(manifest, identity.capability), snapshot, outdated=outdated),
         manifest.egress.hosts,
         row,
         policy,
@@ -132,6 +141,8 @@ def _account(
 def _say(
     package: str, accounts: tuple[EgressAccount, ...], refusal: DeploymentRefused | None, place: Place
 ) -> None:
+    from zeroclaw_daemon.egress_report import EgressReport
+
     rows = [
         _cells(account.standing.label, destination)
         for account in accounts
@@ -141,23 +152,13 @@ def _say(
         table(_HEADINGS, rows)
     else:
         say(f"{visible(package)} declares no destination, is granted none, and used none")
-    if refusal is not None:
-        warn(refusal.message)
-        _say_remedies(refusal.remedies, place)
-        return
+    standings = () if refusal is not None else tuple(account.standing for account in accounts)
+    warn_egress(EgressReport(refusal, standings), place)
     for account in accounts:
-        for sentence in account.standing.verdict:
-            warn(sentence)
-        _say_remedies(account.standing.steps, place)
-    for account in accounts:
-        if account.narrowing:
+        if account.narrowing and refusal is None:
             say(visible(f"{account.standing.label}: less would have sufficed for all that it used."))
-            _say_remedies(account.narrowing, place)
-
-
-def _say_remedies(remedies: Iterable[Remedy], place: Place) -> None:
-    for line in advice_lines([advise(remedy, place) for remedy in remedies], "  "):
-        say(line)
+            for line in advice_lines([advise(remedy, place) for remedy in account.narrowing], "  "):
+                say(line)
 
 
 def _cells(label: str, destination: Destination) -> tuple[str, ...]:
@@ -197,7 +198,7 @@ def _covered(name: str, entry: str | None) -> str:
 def _refusal_json(refusal: DeploymentRefused | None, place: Place) -> dict[str, object] | None:
     if refusal is None:
         return None
-    return {"message": refusal.message, "remedies": _remedies_json(refusal.remedies, place)}
+    return {"message": refusal.message, "steps": _steps(refusal.remedies, place)}
 
 
 def _account_json(account: EgressAccount, place: Place, *, alone: bool) -> dict[str, object]:
@@ -210,11 +211,11 @@ def _account_json(account: EgressAccount, place: Place, *, alone: bool) -> dict[
         "binding": standing.identity.binding,
         "declared": list(standing.declared),
         "granted": list(standing.granted),
-        "verdict": list(standing.verdict) if alone else [],
-        "steps": _remedies_json(standing.steps, place) if alone else [],
+        "messages": list(standing.verdict) if alone else [],
+        "steps": _steps(standing.steps, place) if alone else [],
         "destinations": [_destination_json(each) for each in account.destinations],
         "minimal_grant": None if account.minimal is None else asdict(account.minimal),
-        "narrowing": _remedies_json(account.narrowing, place) if alone else [],
+        "narrowing": _steps(account.narrowing, place) if alone else [],
     }
 
 
@@ -244,7 +245,7 @@ def _destination_json(destination: Destination) -> dict[str, object]:
     }
 
 
-def _remedies_json(remedies: Iterable[Remedy], place: Place) -> list[dict[str, object]]:
+def _steps(remedies: Iterable[Remedy], place: Place) -> list[dict[str, object]]:
     return [
         {"action": each.action.value, "arguments": dict(each.arguments), **asdict(advise(each, place))}
         for each in remedies
