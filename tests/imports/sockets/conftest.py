@@ -6,11 +6,13 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import peers
 import pytest
 import trustme
+from built_plugins import built_plugin
 
 from zeroclaw_host.egress.anchors import AnchorStore
 from zeroclaw_host.egress.dialer import Dialer
@@ -22,15 +24,20 @@ from zeroclaw_host.egress.testing import Answer, ScriptedResolver, SettablePolic
 from zeroclaw_host.errors import DeadlineExceeded, PluginError
 from zeroclaw_host.imports.sockets import INTERFACE
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
-from zeroclaw_host.package.manifest import parse_manifest
+from zeroclaw_host.package.admission import admit
+from zeroclaw_host.package.manifest import Permission, parse_manifest
+from zeroclaw_host.package.reader import DirectoryReader
+from zeroclaw_host.package.signature import SignaturePolicy
 from zeroclaw_host.sandbox.frame import CallCancelled, CallFrame, Phase, entered
 from zeroclaw_host.sandbox.gate import Gated
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.resources import ResourceTable
+from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.sandbox.values import Err, Ok
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig
 from zeroclaw_host.services.logging import MemoryLogSink
+from zeroclaw_host.worlds.tool import ToolPlugin
 
 IDENTITY = InstanceIdentity.default_tool("mail")
 
@@ -45,9 +52,10 @@ class Settings:
     """A configuration of secrets that a test changes."""
 
     secrets: dict[str, str] = field(default_factory=dict)
+    host_only: set[str] = field(default_factory=set)
 
     def resolve(self, scope: InstanceScope) -> ResolvedConfig:
-        return ResolvedConfig(scope, {}, dict(self.secrets), frozenset(self.secrets))
+        return ResolvedConfig(scope, {}, dict(self.secrets), frozenset(self.host_only))
 
 
 class Network:
@@ -55,6 +63,7 @@ class Network:
 
     def __init__(self, script: Mapping[str, Sequence[Answer]], **policy: Any) -> None:
         self.log = MemoryEgressLog()
+        self.instances = {IDENTITY}
         self.slots = ConnectionSlots()
         self.policies = SettablePolicies()
         self.resolver = ScriptedResolver(script)
@@ -80,7 +89,8 @@ class Network:
 
     @property
     def held(self) -> int:
-        return self.slots.held(IDENTITY)
+        """Connections of every instance that a test made."""
+        return sum(self.slots.held(identity) for identity in self.instances)
 
     def refusals(self) -> list[object]:
         return [
@@ -270,3 +280,28 @@ def trusted(
     store.write_bytes(authority.cert_pem.bytes())
     monkeypatch.setenv("SSL_CERT_FILE", str(store))
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+
+
+@pytest.fixture(scope="session")
+def tool(sandbox: Sandbox) -> Callable[..., ToolPlugin]:
+    """Loads a plugin of ``plugins/`` beside this file as a tool on a network."""
+
+    def load(
+        name: str,
+        network: Network,
+        settings: Settings,
+        *,
+        limits: Limits | None = None,
+        permissions: Sequence[str] | None = None,
+    ) -> ToolPlugin:
+        directory = built_plugin(Path(__file__).parent / "plugins" / name)
+        package = admit(DirectoryReader(directory), SignaturePolicy())
+        identity = InstanceIdentity.default_tool(name)
+        network.policies.set(identity, network.policies.policy(IDENTITY))
+        network.instances.add(identity)
+        grants = None if permissions is None else frozenset(map(Permission, permissions))
+        scope = InstanceScope.admit(identity, package.manifest, grants=grants)
+        services = InstanceServices(config=settings, log=MemoryLogSink(), network=network.dialer)
+        return ToolPlugin.load(sandbox, package, scope, services, limits or Limits())
+
+    return load
