@@ -202,7 +202,7 @@ class Wire:
     def _take(self, event: object) -> None:
         if isinstance(event, h11.Data):
             self._answer.download.feed(event.data)
-        elif isinstance(event, h11.Response):
+        elif isinstance(event, h11.Response) and event.http_version in _VERSIONS:
             head = ResponseHead(event.status_code, field_lines(event.headers, Fault.HEAD_SIZE))
             self._begun = True
             self._go_on_until_late()
@@ -236,6 +236,9 @@ class Wire:
         self._stop_sending()
         self._answer.download.fail(error)
 
+
+_VERSIONS: Final = (b"1.1", b"1.0")
+"""What h11 can read; it takes any version's digits."""
 
 _TOO_LONG: Final = 431
 """The status by which h11 says that a head is too long (RFC 6585)."""
