@@ -28,10 +28,10 @@ from zeroclaw_daemon.config.file import load
 from zeroclaw_daemon.config.network import granted
 from zeroclaw_host.egress.decision import Decision, Reason, decide
 from zeroclaw_host.egress.hosts import Address, RequestHost, parse_request_host
-from zeroclaw_host.egress.policy import EgressPolicy, PolicyInvalid, PolicyUnavailable
+from zeroclaw_host.egress.policy import EgressPolicy, PolicyField, PolicyInvalid, PolicyUnavailable
 from zeroclaw_host.egress.request import EgressRequest, TlsMode, Transport
 from zeroclaw_host.egress.source import RowPolicies
-from zeroclaw_host.errors import RemedyAction
+from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.hosts import parse_hosts
 from zeroclaw_host.package.manifest import Capability
@@ -364,6 +364,43 @@ def test_what_is_printed_is_pasted_into_a_real_shell(
     decision, lifted = followed(Asking(file, REQUESTS["this machine"]), paste)
     assert decision.allowed
     assert lifted == [Reason.HOST_NOT_GRANTED]
+
+
+@pytest.mark.req("PLG-197", "PLG-198")
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_one_command_that_is_incomplete_changes_nothing_until_its_value_is_put_behind_it(
+    home, zeroclaw, system_program: Callable[[str], str], shell: str
+) -> None:
+    program, *options = SHELLS[shell]
+    home.configure(f'{VERSION}{ROW}egress_hosts = ["z.example"] # mine\n')
+    before = home.config_file.read_bytes()
+    incomplete = Remedy(RemedyAction.COMPLETE_CONFIG, {"path": PolicyField.HOSTS.path(TOOL)})
+    command = advise(incomplete, Place(str(home.config_file.parent), platform="posix")).command
+    assert command is not None
+    as_printed = zeroclaw(*shlex.split(command)[1:])
+    assert as_printed.status == 2
+    assert "is missing" in as_printed.err
+    assert home.config_file.read_bytes() == before
+    for line, hosts in (
+        (command, ["z.example"]),
+        (f"{command} b.example,a.example", ["b.example", "a.example"]),
+    ):
+        subprocess.run(
+            [system_program(program), *options],
+            input=f"{line}\n".encode(),
+            env={**home.environment(), "HISTFILE": os.devnull},
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        [row] = tomllib.loads(home.config_file.read_text())["plugins"]["entries"]
+        assert row["egress_hosts"] == hosts
+
+
+def test_a_row_that_was_renamed_is_told_under_its_new_name(home, zeroclaw) -> None:
+    home.configure(STATES["a former row"])
+    outcome = zeroclaw("config", "set", "plugins.entries.weather.name", TOOL.key)
+    assert outcome.out == f"plugins.entries.{TOOL.key}.name = {TOOL.key}\n"
 
 
 HOSTILE_HOST = st.one_of(

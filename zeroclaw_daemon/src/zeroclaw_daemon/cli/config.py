@@ -131,6 +131,7 @@ def set_(
 
     A property of a plugin instance is checked against the schema of the installed package.
     """
+    from zeroclaw_daemon.config.map_keys import NAME, row_named_by
     from zeroclaw_daemon.config.properties import find_value
 
     current = environment(context)
@@ -146,6 +147,8 @@ def set_(
     store = current.config_store
     snapshot = store.commit(lambda draft: draft.append(path, text) if append else draft.set(path, text))
     note_unchecked(current, path)
+    if (row := row_named_by(path)) is not None:  # the row is found by its new name now
+        path = f"{row.map_path}.{text}.{NAME}"
     note_refused(snapshot, [path])
     _say_changed(current, snapshot, path, "set", as_json=as_json)
 
