@@ -8,6 +8,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import random
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -64,6 +65,17 @@ def running(command: Sequence[str | Path], directory: Path, port: int) -> Iterat
             raise
 
 
+def free_port() -> int:
+    """A port that nobody listens on, and that the system gives to no connection meanwhile: it takes theirs from above."""
+    while True:
+        port = random.randrange(20_000, 32_768)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port
+
+
 def answers(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=peers.PATIENCE).close()
@@ -86,7 +98,7 @@ def imap_server(
     program: str, directory: Path, authority: trustme.CA, name: str, users: dict[str, str]
 ) -> Iterator[int]:
     """An IMAP server for these users and passwords, over STARTTLS alone. Its port."""
-    whom, port = account(), peers.unused_port()
+    whom, port = account(), free_port()
     chain, key = certificate(authority, name, directory)
     (directory / "users").write_text(
         "".join(f"{user}:{{PLAIN}}{word}::::::\n" for user, word in users.items())
@@ -141,7 +153,7 @@ service anvil {{
 @contextmanager
 def irc_server(program: str, directory: Path, authority: trustme.CA, name: str) -> Iterator[int]:
     """An IRC server under TLS. Its port."""
-    whom, port = account(), peers.unused_port()
+    whom, port = account(), free_port()
     chain, key = certificate(authority, name, directory)
     configuration = directory / "ngircd.conf"
     configuration.write_text(f"""
@@ -149,7 +161,7 @@ def irc_server(program: str, directory: Path, authority: trustme.CA, name: str) 
 Name = {name}
 Info = a server for a test
 Listen = 127.0.0.1
-Ports = {peers.unused_port()}
+Ports = {free_port()}
 MotdPhrase = hello
 ServerUID = {whom.user}
 ServerGID = {whom.group}

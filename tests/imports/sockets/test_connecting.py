@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 import threading
@@ -12,11 +13,15 @@ import peers
 import pytest
 import trustme
 
+from zeroclaw_host.egress import io_loop
+from zeroclaw_host.egress.connection import Connection
+from zeroclaw_host.egress.deadline import Deadline
 from zeroclaw_host.egress.decision import Reason
 from zeroclaw_host.egress.dialer import Dialer
 from zeroclaw_host.egress.failures import ResolutionFailed
 from zeroclaw_host.egress.policy import PolicyUnavailable
 from zeroclaw_host.egress.profiles import TlsProfile
+from zeroclaw_host.egress.request import EgressRequest, Transport
 from zeroclaw_host.egress.source import EgressRow, EgressSettings, RowPolicies
 from zeroclaw_host.errors import ConfigInvalid
 from zeroclaw_host.imports import sockets
@@ -254,6 +259,44 @@ def test_the_connections_of_an_instance_are_counted_together(network: Make, gues
     assert net.held == 17
     first.frame.table.close()
     assert net.held == 7
+
+
+@pytest.mark.req("PLG-124")
+def test_sockets_are_counted_with_the_other_transports(network: Make, guest: Make, peer: Make) -> None:
+    net = network(HOSTS)
+    server = peer()
+    one = guest(net)
+    others: list[Connection] = []
+    for transport in (Transport.HTTP, Transport.WEBSOCKET, Transport.SOCKETS) * 3:
+        request = EgressRequest(
+            identity=one.frame.scope.identity,
+            transport=transport,
+            host="a.example",
+            port=server.port,
+            permitted=True,
+        )
+        others.append(net.dialer.open(request, Deadline(peers.PATIENCE)))
+    for _ in range(16 - len(others)):
+        one.connect(server.port)
+    assert one.try_connect(server.port) == Err("connection-limit")
+    others.pop().close()
+    one.connect(server.port)
+    assert one.try_connect(server.port) == Err("connection-limit")
+    for connection in others:
+        connection.close()
+
+
+def test_a_process_without_descriptors_says_that_the_host_is_at_fault(
+    network: Make, guest: Make, peer: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more() -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    net = network(HOSTS)
+    server = peer()
+    monkeypatch.setattr(io_loop.PROCESS_LOOP, "attach", lambda connection, handler: no_more())
+    assert guest(net).try_connect(server.port) == Err("host-unavailable")
+    assert net.held == 0
 
 
 # --- TLS ------------------------------------------------------------------------------------------------------------

@@ -218,11 +218,45 @@ def test_a_broken_connection_is_an_io_error_and_what_came_before_is_read(
     assert plug.receive() == Ok(("closed", "io-error"))
 
 
+def test_what_a_peer_said_is_read_though_nothing_can_be_sent_to_it_any_more(
+    network: Make, guest: Make, peer: Make, told: Told
+) -> None:
+    """The buffer is full, so the end was not read yet, when a send fails."""
+    net = network(HOSTS)
+    plug = guest(net).connect(peer(told).port)
+    there = told.there()
+    for number in range(MAX_CHUNKS):
+        there.sendall(b"%02d" % number)
+        assert peers.eventually(lambda number=number: plug.pending() == number + 1)
+    there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    there.close()
+    assert peers.eventually(lambda: plug.send(b"x") == Err("closed"))
+    assert plug.send(b"x") == Err("closed")
+    for number in range(MAX_CHUNKS):
+        assert plug.receive() == Ok(("data", b"%02d" % number))
+    assert plug.arrives() == ("closed", "io-error")
+    assert net.held == 0
+
+
 def test_a_connection_that_the_host_closes_says_so(network: Make, guest: Make, peer: Make) -> None:
     plug = guest(network(HOSTS)).connect(peer(peers.hold).port)
     plug.resource._stream._connection.close()
     assert plug.arrives() == ("closed", "host-closed")
     assert plug.send(b"x") == Err("closed")
+
+
+def test_connections_without_number_leave_nothing(network: Make, guest: Make, peer: Make) -> None:
+    net = network(HOSTS)
+    server = peer()
+    one = guest(net)
+    with peers.nothing_left():
+        for number in range(300):
+            plug = one.connect(server.port, mode="start-tls" if number % 2 else "plaintext")
+            if number % 3:
+                plug.close()
+            else:
+                one.frame.table.close()
+            assert net.held == 0
 
 
 @pytest.mark.req("PLG-024")

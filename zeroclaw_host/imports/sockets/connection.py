@@ -1,15 +1,7 @@
 """A guest's connection: which operation is allowed in which phase, and what a guest is told.
 
-=============  ==============================  ==============================
-phase          ``send`` and ``receive``        the same for the negotiation
-=============  ==============================  ==============================
-negotiation    refused [#]_                    bytes in plaintext
-upgrading      refused                         refused
-application    bytes as the mode has them      refused
-ended          what is left, then why it ended
-=============  ==============================  ==============================
-
-.. [#] A ``receive`` that finds nothing says so, since there is nothing that it would give to the wrong reader.
+It is in its negotiation or its application, and each has its own way to send and to receive. The one of the other phase is
+refused and takes nothing. After the end there is no phase: what is left can be received, and then why it ended.
 """
 
 from __future__ import annotations
