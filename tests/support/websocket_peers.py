@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import peers
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.sync.server import ServerConnection, serve
 from websockets.typing import Subprotocol
@@ -20,8 +22,10 @@ Talk = Callable[[ServerConnection], object]
 
 
 def echo(connection: ServerConnection) -> None:
-    for message in connection:
-        connection.send(message)
+    """Until the other side closes, or goes without a word."""
+    with suppress(ConnectionClosed):
+        for message in connection:
+            connection.send(message)
 
 
 class Server:
@@ -37,17 +41,15 @@ class Server:
         self.requests: list[tuple[str, list[tuple[str, str]]]] = []
         """Target and headers of every upgrade."""
 
-        def handle(connection: ServerConnection) -> None:
-            request = connection.request
-            assert request is not None
+        def asked(_connection: ServerConnection, request: Request) -> None:
             self.requests.append((request.path, list(request.headers.raw_items())))
-            talk(connection)
 
         self._server = serve(
-            handle,
+            talk,
             "127.0.0.1",
             0,
             ssl=tls,
+            process_request=asked,
             subprotocols=None if subprotocols is None else [Subprotocol(name) for name in subprotocols],
             compression=None,
             max_size=None,
