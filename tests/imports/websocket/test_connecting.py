@@ -27,7 +27,7 @@ from zeroclaw_host.egress.failures import (
     TlsConfigurationFailed,
     TlsFailed,
 )
-from zeroclaw_host.egress.policy import PolicyFault, PolicyField, PolicyInvalid, PolicyUnavailable
+from zeroclaw_host.egress.policy import EgressPolicy, PolicyInvalid, PolicyUnavailable
 from zeroclaw_host.egress.profiles import TlsProfile
 from zeroclaw_host.egress.request import EgressRequest, Transport
 from zeroclaw_host.imports.websocket import CONNECT_SECONDS, INTERFACE
@@ -129,9 +129,11 @@ def test_a_frame_without_services_makes_no_connection(guest: Make, server: Make)
 def test_a_deployment_that_cannot_be_a_policy_denies_every_connection(guest: Make, peer: Make) -> None:
     origin = peer(peers.hold)
     tool = guest()
-    for path, entry in ((PolicyField.NAT64_PREFIXES, "nonsense"), (PolicyField.MAX_CONNECTIONS, "0")):
-        fault = PolicyFault(path, entry, "is wrong")
-        tool.policies.set(tool.scope.identity, PolicyInvalid((fault,)))
+    wrong: list[dict[str, Any]] = [{"nat64_prefixes": ["nonsense"]}, {"max_connections": 0}]
+    for how in wrong:
+        with pytest.raises(PolicyInvalid) as caught:
+            EgressPolicy.of(["a.example"], ["a.example"], **how)
+        tool.policies.set(tool.scope.identity, caught.value)
         assert tool.connect(f"ws://a.example:{origin.port}/") == "destination-denied"
     tool.policies.set(tool.scope.identity, PolicyUnavailable("the configuration cannot be read"))
     assert tool.connect(f"ws://a.example:{origin.port}/") == "unavailable"
