@@ -9,7 +9,16 @@ import pytest
 from pages import Block, Reader, blocks_of, not_printed
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if blocks_of(page)]
+PAGES = [
+    # A page on which a plugin is built takes its time.
+    pytest.param(
+        page,
+        id=page.stem,
+        marks=[pytest.mark.slow] if any(block.name == "author" for block in blocks_of(page)) else [],
+    )
+    for page in sorted((ROOT / "docs").glob("*.md"))
+    if blocks_of(page)
+]
 
 
 @pytest.mark.slow
@@ -30,7 +39,7 @@ def test_every_command_of_the_readme_does_what_it_says(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_a_page_does_what_the_page_says(page: Path, short_path: Path) -> None:
     Reader(short_path / "home").follows(page)
 

@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,20 +49,32 @@ class Operator(Reader):
         return self.types(f"zeroclaw prompt {shlex.quote(prompt)}").strip()
 
     def records(self, error_key: str, count: int = 1) -> list[dict[str, Any]]:
-        """The attributes of the daemon log's records of this kind, once there are so many."""
+        """The daemon log's records of this kind, once there are so many: whom each is about, and its attributes."""
         path = self.home / ".zeroclaw" / "data" / "logs" / "daemon.jsonl"
-        limit = time.monotonic() + PATIENCE
-        while True:
-            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-            found = [
-                record["attributes"]
-                for record in map(json.loads, lines)
+        found: list[dict[str, Any]] = []
+
+        def are_there() -> bool:
+            text = path.read_text(encoding="utf-8") if path.exists() else ""
+            records = [json.loads(line) for line in text.split("\n")[:-1]]
+            found[:] = [
+                record["zeroclaw"] | record["attributes"]
+                for record in records
                 if record["attributes"].get("error_key") == error_key
             ]
-            if len(found) >= count:
-                return found
-            assert time.monotonic() < limit, f"{len(found)} records of {error_key}, not {count}"
-            time.sleep(0.02)
+            return len(found) >= count
+
+        assert eventually(are_there), f"{len(found)} records of {error_key}, not {count}"
+        return found
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    """Whether it becomes true: what a daemon writes beside its work is there soon."""
+    limit = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > limit:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def commands_of(record: dict[str, Any]) -> list[str]:
