@@ -16,6 +16,7 @@ from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.worlds.loading import LoadVerdict, check_load
 from zeroclaw_sdk.signing import author_policy, open_package
 
+_TRANSPORTS: Final = (Permission.HTTP_CLIENT, Permission.WEBSOCKET_CLIENT, Permission.SOCKET_CLIENT)
 _READERS: Final = frozenset({Capability.TOOL, Capability.CHANNEL})
 
 
@@ -32,6 +33,23 @@ class CheckReport:
     package: AdmittedPackage
     verdict: LoadVerdict
     config: tuple[ConfigProperty, ...]
+
+    @property
+    def transports(self) -> tuple[Permission, ...]:
+        """The permissions with which it asks for a network (PLG-013)."""
+        return tuple(each for each in _TRANSPORTS if self.package.manifest.requests(each))
+
+    @property
+    def network_doubt(self) -> str | None:
+        """What is odd about its network though a host accepts it."""
+        declared = self.package.manifest.egress.hosts
+        if self.transports and not declared:
+            return "it declares no hosts ([egress] hosts), so that an operator is not told what it needs"
+        if declared and not self.transports:
+            return "it declares hosts, and has no permission that reaches them"
+        if self.transports and _READERS.isdisjoint(self.package.manifest.capabilities):
+            return "nothing of it has a network: only tools and channels do"
+        return None
 
 
 def check(

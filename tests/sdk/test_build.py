@@ -167,3 +167,31 @@ def test_an_installed_package_is_found_and_built_in(
     assert not build(target).fresh
     (site / "lib" / "__init__.py").write_text("WORD = 'other'\n")
     assert build(target).fresh
+
+
+@pytest.mark.req("PAINS-15")
+@pytest.mark.parametrize(
+    ("line", "permission"),
+    [
+        ("from zeroclaw_sdk.guest import Tool, http", "http_client"),
+        ("from zeroclaw_sdk.guest.http import get", "http_client"),
+        ("import zeroclaw_sdk.guest.websocket", "websocket_client"),
+        ("from zeroclaw_sdk.guest.sockets import connect as dial", "socket_client"),
+    ],
+)
+def test_a_network_module_without_its_permission_ends_the_build_with_its_name(
+    project: Make, line: str, permission: str
+):
+    made = project({"app.py": "import helper\n" + GOOD, "helper.py": f"\n{line}\n"})
+    error = refusal(made)
+    assert error.message.startswith("helper.py:2: import of zeroclaw_sdk.guest.")
+    assert f"needs the permission {permission}; add it to permissions in manifest.toml" in error.message
+    assert error.remedy is not None
+    assert error.remedy.arguments == {"path": str(made.directory / "manifest.toml")}
+
+
+def test_a_late_import_of_a_network_module_is_about_the_permission_too(project: Make):
+    text = GOOD + "\ndef later():\n    from zeroclaw_sdk.guest import http\n    return http\n"
+    error = refusal(project({"app.py": text}), strict=True)
+    [finding] = error.details["findings"]
+    assert (finding.problem, finding.severity) == ("unpermitted", "warning")

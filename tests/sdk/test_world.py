@@ -10,7 +10,7 @@ from componentize_py import script  # noqa: F401  # the builder reads what is wr
 from zeroclaw_host.contract import contract
 from zeroclaw_host.package.manifest import Capability, Permission
 from zeroclaw_sdk.errors import ProjectInvalid
-from zeroclaw_sdk.world import world_interfaces, write_world
+from zeroclaw_sdk.world import withheld_modules, world_interfaces, write_world
 
 BASE = {"zeroclaw:plugin/logging", "zeroclaw:plugin/secrets", "zeroclaw:plugin/state"}
 
@@ -90,3 +90,42 @@ def test_the_written_world_is_wit_a_tool_can_read(
     assert {"logging", "secrets", "state"} <= modules
     assert ("sockets" in modules) == bool(permissions)
     assert ("outgoing_handler" in modules) == bool(permissions)
+
+
+NETWORK = {f"zeroclaw_sdk.guest.{name}" for name in ("http", "websocket", "sockets")}
+
+
+@pytest.mark.parametrize(
+    ("permissions", "withheld"),
+    [
+        ([], NETWORK),
+        ([Permission.HTTP_CLIENT], NETWORK - {"zeroclaw_sdk.guest.http"}),
+        ([Permission.WEBSOCKET_CLIENT], NETWORK - {"zeroclaw_sdk.guest.websocket"}),
+        ([Permission.SOCKET_CLIENT], NETWORK - {"zeroclaw_sdk.guest.sockets"}),
+        ([Permission.HTTP_CLIENT, Permission.WEBSOCKET_CLIENT, Permission.SOCKET_CLIENT], set()),
+    ],
+)
+def test_a_module_without_its_permission_is_withheld_with_its_name(
+    permissions: list[Permission], withheld: set[str]
+):
+    found = withheld_modules([Capability.TOOL], permissions)
+    assert set(found) == withheld
+    for module, why in found.items():
+        assert f"permission {PERMISSION_OF[module]}" in why
+
+
+PERMISSION_OF = {
+    "zeroclaw_sdk.guest.http": "http_client",
+    "zeroclaw_sdk.guest.websocket": "websocket_client",
+    "zeroclaw_sdk.guest.sockets": "socket_client",
+}
+
+
+@pytest.mark.req("PLG-008")
+@pytest.mark.parametrize("capabilities", [[Capability.MEMORY], [Capability.TOOL, Capability.MEMORY]])
+def test_no_permission_gives_a_memory_a_network_module(capabilities: list[Capability]):
+    found = withheld_modules(
+        capabilities, [Permission.HTTP_CLIENT, Permission.WEBSOCKET_CLIENT, Permission.SOCKET_CLIENT]
+    )
+    assert set(found) == NETWORK
+    assert all("a memory has no network" in why for why in found.values())

@@ -172,6 +172,9 @@ def _check_data(report: CheckReport) -> dict[str, object]:
         "version": manifest.version,
         "capabilities": manifest.capabilities,
         "permissions": manifest.permissions,
+        "transports": report.transports,
+        "declared_hosts": manifest.egress.hosts,
+        "network_doubt": report.network_doubt,
         "component_sha256": report.package.component_sha256,
         "signature": report.package.signature.status,
         "loads": report.verdict.loads,
@@ -186,6 +189,12 @@ def _print_check(report: CheckReport) -> None:
     out.print(f"{shown(manifest.name)} {shown(manifest.version)}")
     out.print(f"capabilities  {', '.join(each.value for each in manifest.capabilities)}")
     out.print(f"permissions   {', '.join(each.value for each in manifest.permissions) or 'none'}")
+    if report.transports or manifest.egress.hosts:
+        transports = ", ".join(each.value.removesuffix("_client") for each in report.transports)
+        hosts = ", ".join(map(shown, manifest.egress.hosts))
+        out.print(f"network       {transports or 'none'} to {hosts or 'what an operator grants'}")
+        if report.network_doubt:
+            out.print(f"  [yellow]{report.network_doubt}[/yellow]")
     out.print(f"signature     {report.package.signature.status.value}")
     if report.config:
         table = Table("property", "type", "required", "secret", "meaning", box=None, pad_edge=False)
