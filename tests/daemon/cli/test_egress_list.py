@@ -237,6 +237,24 @@ def test_a_former_row_beside_the_instance_s_own_is_never_to_be_renamed(home, zer
     assert "rename" not in listed.err
 
 
+@pytest.mark.req("PLG-262", "PLG-267", "PLG-268")
+@pytest.mark.parametrize(
+    "name", ["gap", "too-wide", "carve-out-left", "irc", "legacy-gap", "rowless", "mqtt"]
+)
+def test_what_is_told_of_one_package_are_the_list_s_words(home, zeroclaw, config_file, name: str) -> None:
+    install_all(home.plugins, config_file)
+    shown = zeroclaw("plugin", "info", name)
+    lines = [line.strip() for line in shown.out.splitlines()]
+    for each in told(zeroclaw).values():
+        if each["package"] == name:
+            tells = each["row"] is not None
+            for message in each["messages"]:
+                assert (message in lines) == tells
+            for step in each["steps"]:
+                assert step["command"] is None or (step["command"] in lines) == tells
+    assert f"the row {name} of" not in shown.err
+
+
 NAT64 = '[security]\nnat64_prefixes = ["64:ff9b::/95"]\n'
 NO_CONNECTION = "[plugins.limits]\nmax_connections_per_instance = 0\n"
 

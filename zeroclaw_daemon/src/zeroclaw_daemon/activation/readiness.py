@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from zeroclaw_daemon.activation.plan import ActivationPlan, Placement
-from zeroclaw_daemon.config.bindings import usable_declaration
+from zeroclaw_daemon.config.egress_standing import EgressStanding, standing_of
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.plugin_schema import PluginEntry
 from zeroclaw_host.errors import ConfigInvalid, StorageError
-from zeroclaw_host.installation.rows import owns_state
+from zeroclaw_host.installation.rows import declaration_of, owns_state
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.config_schema import ConfigSchema
-from zeroclaw_host.package.hosts import HostPattern, HostsInvalid, parse_hosts
 from zeroclaw_host.package.manifest import Manifest
 from zeroclaw_host.package.schema_rules import is_portable
 from zeroclaw_host.services.config import ConfigResolver
@@ -35,14 +34,6 @@ class RequiredKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """How the grant of a row differs from what the package declares."""
-
-    not_granted: tuple[str, ...]
-    not_declared: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Readiness:
     """The report on one instance, in the order in which it is told (PLG-257 to PLG-276)."""
 
@@ -55,8 +46,8 @@ class Readiness:
     row_is_missing: bool
     """Whether it is owed a row and has none."""
     declared: tuple[str, ...]
-    gap: Gap | None
-    """None without a row."""
+    egress: EgressStanding
+    """How its grant stands, as listings judge it (PLG-267)."""
     placement: Placement | None
     plan_fault: StorageError | None
     """Why there is no plan."""
@@ -73,9 +64,13 @@ class Examiner:
     :param snapshot: the configuration to judge by.
     :param resolver: the one that the daemon resolves configuration with.
     :param plan: see :data:`Planner`; asked once at most.
+    :param outdated: whether the file has the layout of an earlier release, so that it is migrated before it is changed.
     """
 
-    def __init__(self, snapshot: Snapshot, resolver: ConfigResolver, plan: Planner) -> None:
+    def __init__(
+        self, snapshot: Snapshot, resolver: ConfigResolver, plan: Planner, *, outdated: bool = False
+    ) -> None:
+        self._outdated: Final = outdated
         self._snapshot: Final = snapshot
         self._resolver: Final = resolver
         self._make_plan: Final = plan
@@ -85,7 +80,7 @@ class Examiner:
         """The report on one instance of the package."""
         row = self._snapshot.config.plugins.entry(identity.key)
         placement, plan_fault = self._placement(identity)
-        declared = usable_declaration(manifest)
+        declaration = declaration_of(manifest, identity.capability)
         return Readiness(
             identity=identity,
             permissions=tuple(permission.value for permission in manifest.permissions),
@@ -93,8 +88,8 @@ class Examiner:
             fault=self._fault(identity, manifest),
             row=row,
             row_is_missing=row is None and owns_state(manifest),
-            declared=declared,
-            gap=_gap(declared, row.egress_hosts) if row is not None else None,
+            declared=declaration.hosts,
+            egress=standing_of(identity, declaration, self._snapshot, outdated=self._outdated),
             placement=placement,
             plan_fault=plan_fault,
         )
@@ -134,25 +129,3 @@ def _required(
         for name, found in schema.properties.items()
         if found.required
     )
-
-
-def _gap(declared: tuple[str, ...], granted: tuple[str, ...]) -> Gap:
-    """What one list reaches that the other does not, by reachability and not by text (PLG-191)."""
-    return Gap(_beyond(declared, granted), _beyond(granted, declared))
-
-
-def _beyond(hosts: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
-    known = [pattern for pattern in map(_pattern, others) if pattern is not None]
-    return tuple(
-        host
-        for host in hosts
-        if (pattern := _pattern(host)) is None or not any(other.contains(pattern) for other in known)
-    )
-
-
-def _pattern(host: str) -> HostPattern | None:
-    """The host as a pattern; None for a text that is none and reaches nothing."""
-    try:
-        return parse_hosts((host,))[0]
-    except HostsInvalid:
-        return None

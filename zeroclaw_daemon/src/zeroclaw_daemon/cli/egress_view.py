@@ -50,11 +50,15 @@ def _lines(report: EgressReport, place: Place, *, beyond: bool) -> list[str]:
         line
         for standing in report.standings
         for line in (
-            *map(visible, standing.verdict),
-            *_advice(standing.steps, place),
+            *standing_lines(standing, place),
             *((visible(standing.beyond),) if beyond and standing.beyond is not None else ()),
         )
     ]
+
+
+def standing_lines(standing: EgressStanding, place: Place) -> list[str]:
+    """What is wrong with one instance, and below it what is to be done, in order. Empty where nothing is."""
+    return [*map(visible, standing.verdict), *_advice(standing.steps, place)]
 
 
 def _advice(remedies: Iterable[Remedy], place: Place) -> list[str]:
@@ -92,11 +96,12 @@ def egress_json(report: EgressReport, place: Place) -> dict[str, object]:
         "refusal": None
         if refusal is None
         else {"message": refusal.message, "steps": _steps(refusal.remedies, place)},
-        "instances": [_standing_json(standing, place) for standing in report.wanting],
+        "instances": [standing_json(standing, place) for standing in report.wanting],
     }
 
 
-def _standing_json(standing: EgressStanding, place: Place) -> dict[str, object]:
+def standing_json(standing: EgressStanding, place: Place) -> dict[str, object]:
+    """One instance."""
     identity = standing.identity
     return {
         "label": standing.label,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zeroclaw_daemon.cli.completing import complete_package
-from zeroclaw_daemon.cli.egress_view import egress_json, report_of, warn_egress
+from zeroclaw_daemon.cli.egress_view import egress_json, report_of, say_egress, warn_egress
 from zeroclaw_daemon.cli.environment import (
     Environment,
     JsonOption,
@@ -51,6 +51,7 @@ from zeroclaw_host.visible import visible
 if TYPE_CHECKING:
     from zeroclaw_daemon.activation.readiness import Readiness
     from zeroclaw_daemon.config.file import Snapshot
+    from zeroclaw_daemon.egress_report import EgressReport
     from zeroclaw_host.host import PluginHost
     from zeroclaw_host.installation.discovery import InstalledPackage
     from zeroclaw_host.registry.client import RegistryClient
@@ -197,7 +198,11 @@ def info(context: typer.Context, name: NameArgument, as_json: JsonOption = False
         installed = found.get(name)
         with Activity(f"trying whether {visible(name)} loads"):
             verdict = host.check(name)
-    reports = readiness_of(installed.manifest, found, snapshot, current.key_file, tool=True)
+    egress = report_of([installed.manifest], snapshot, current.config_store)
+    outdated = current.config_store.is_outdated()
+    reports = readiness_of(
+        installed.manifest, found, snapshot, current.key_file, tool=True, outdated=outdated
+    )
     unread = [
         stray
         for stray in strays(snapshot.config, {name: installed.manifest})
@@ -209,25 +214,30 @@ def info(context: typer.Context, name: NameArgument, as_json: JsonOption = False
                 **package_json(installed, snapshot.config),
                 **verdict_json(verdict, current.place),
                 "instances": [readiness_json(report, current.place) for report in reports],
+                "egress_refusal": egress_json(egress, current.place)["refusal"],
                 "rows_not_read": [stray.facts() for stray in unread],
             }
         )
     else:
         say_package(installed, snapshot.config)
         say_verdict(verdict, current.place)
-        _say_instances(installed, reports, current)
+        _say_instances(installed, reports, egress, current)
         for stray in unread:
-            warn(stray.message)
+            if stray.key is None:
+                warn(stray.message)
     if verdict.applicable and not verdict.loads:
         raise typer.Exit(verdict.error.kind.value if verdict.error is not None else 1)
 
 
-def _say_instances(installed: InstalledPackage, reports: list[Readiness], current: Environment) -> None:
+def _say_instances(
+    installed: InstalledPackage, reports: list[Readiness], egress: EgressReport, current: Environment
+) -> None:
     """What each instance lacks, and how a channel that has none is bound (PLG-137, PLG-277)."""
     from zeroclaw_host.package.manifest import Capability
 
     for report in reports:
-        say_readiness(report, current.place, gap=True)
+        say_readiness(report, current.place, gap=egress.refusal is None)
+    say_egress(egress.only([]), current.place)
     if Capability.CHANNEL in installed.manifest.capabilities:
         if any(report.identity.capability is Capability.CHANNEL for report in reports):
             say_reload(current.place)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zeroclaw_daemon.cli.egress_view import standing_json, standing_lines
 from zeroclaw_daemon.cli.output import error_json, say
 from zeroclaw_daemon.cli.remedies import Place, advise, bind_command
 from zeroclaw_host.visible import visible
@@ -23,9 +24,18 @@ _BOTH = ("none", "declared")
 
 
 def readiness_of(
-    manifest: Manifest, found: Discovery, snapshot: Snapshot, key_file: KeyFile, *, tool: bool
+    manifest: Manifest,
+    found: Discovery,
+    snapshot: Snapshot,
+    key_file: KeyFile,
+    *,
+    tool: bool,
+    outdated: bool = False,
 ) -> list[Readiness]:
-    """The reports on every bound channel of a package and, if it is wanted, on its tool."""
+    """The reports on every bound channel of a package and, if it is wanted, on its tool.
+
+    :param outdated: whether the file has the layout of an earlier release.
+    """
     from zeroclaw_daemon.activation.plan import ActivationPlan
     from zeroclaw_daemon.activation.readiness import Examiner
     from zeroclaw_daemon.config.instances import bound_channels
@@ -38,6 +48,7 @@ def readiness_of(
         snapshot,
         EntryResolver(lambda: snapshot, key_file),
         lambda: ActivationPlan.of(snapshot.config, manifests),
+        outdated=outdated,
     )
     identities = list(bound_channels(manifest, snapshot.config))
     if tool and Capability.TOOL in manifest.capabilities:
@@ -48,7 +59,7 @@ def readiness_of(
 def say_readiness(report: Readiness, place: Place, *, gap: bool) -> None:
     """The report on one instance, in its fixed order (PLG-256 to PLG-276).
 
-    :param gap: whether the difference between grant and declaration is told (PLG-269).
+    :param gap: whether it is told how the grant stands beside the declaration (PLG-269).
     """
     identity = report.identity
     say(f"  {identity.capability.value} {visible(identity.binding)}")
@@ -98,7 +109,10 @@ def _say_required(report: Readiness, place: Place) -> None:
         if not key.present and not report.row_is_missing:
             _say_key(report, key, place)
     if missing and report.row_is_missing:
-        if report.identity.capability.value == "channel":
+        if report.egress.alias_fault is not None:
+            for line in standing_lines(report.egress, place):
+                say(f"    {line}")
+        elif report.identity.capability.value == "channel":
             say("    they are set in the row of the instance, which this makes:")
             for egress in _BOTH if report.declared else (None,):
                 _command(bind_command(place, report.identity.package, report.identity.binding, egress))
@@ -128,13 +142,10 @@ def _say_fault(report: Readiness, place: Place) -> None:
 
 
 def _say_gap(report: Readiness, place: Place) -> None:
-    gap = report.gap
-    if gap is None or report.row is None:
-        return
-    if gap.not_granted:
-        _fact("egress", f"declared and not granted: {', '.join(gap.not_granted)}")
-        hosts = ",".join((*report.row.egress_hosts, *gap.not_granted))
-        _command(place.command("config set", f"plugins.entries.{report.identity.key}.egress_hosts", hosts))
+    """The gap, as the list tells it. Without a row it is told how that is made, and not that it grants nothing (PLG-268)."""
+    if report.egress.row is not None:
+        for line in standing_lines(report.egress, place):
+            say(f"    {line}")
 
 
 def _say_placement(report: Readiness, place: Place) -> None:
@@ -154,7 +165,7 @@ def _say_placement(report: Readiness, place: Place) -> None:
 
 def readiness_json(report: Readiness, place: Place) -> dict[str, object]:
     """The same for programs."""
-    placement, gap = report.placement, report.gap
+    placement = report.placement
     return {
         "key": report.identity.key if report.row is not None or report.row_is_missing else None,
         "capability": report.identity.capability.value,
@@ -169,7 +180,7 @@ def readiness_json(report: Readiness, place: Place) -> dict[str, object]:
             "fits": report.fault is None,
             **(error_json(report.fault, place) if report.fault is not None else {}),
         },
-        "egress": gap and {"not_granted": list(gap.not_granted), "not_declared": list(gap.not_declared)},
+        "egress": standing_json(report.egress, place) if report.egress.row is not None else None,
         "activation": {
             "admitted": placement is not None and placement.admitted,
             "unmet": placement and placement.unmet,
