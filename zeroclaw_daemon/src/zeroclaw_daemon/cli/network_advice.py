@@ -79,7 +79,7 @@ def rename_row(arguments: Arguments, place: Place) -> Advice:
 
 
 def rename_table(arguments: Arguments, place: Place) -> Advice:
-    """A table under a name that the file's rules refuse; while it is there, no command changes the file (PLG-211)."""
+    """A table under a name that no command would write (PLG-211)."""
     table, path = visible(arguments.get("table", "")), visible(arguments.get("path", ""))
     return Advice(f"Rename the table [{table}] in {path}.")
 
