@@ -224,6 +224,20 @@ def test_a_damaged_page_is_found_before_anything_of_it_is_told(path: Path) -> No
         read_usage(path, WEATHER)
 
 
+def test_a_damaged_page_of_another_instance_is_found_as_well(path: Path) -> None:
+    file = UsageFile(path)
+    file.add({key(f"h{number}.example", identity=OTHER): tally(number) for number in range(200)})
+    file.add({key(): tally()})
+    file.close()
+    raw = bytearray(path.read_bytes())
+    pages = {at: bytes(raw[at : at + 4096]) for at in range(4096, len(raw), 4096)}
+    others = [at for at, page in pages.items() if page.count(b".example") > 9 and b"a.example" not in page]
+    raw[others[-1]] = 0xFF  # what kind of page it is
+    damage(path, bytes(raw))
+    with pytest.raises(UsageUnavailable, match="damaged"):
+        read_usage(path, WEATHER)
+
+
 @pytest.mark.parametrize(
     "change",
     [
