@@ -6,12 +6,14 @@ each request in the end is written beside it: it passes, or a refusal is left th
 
 from __future__ import annotations
 
+import io
 import ipaddress
 import json
 import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -134,6 +136,18 @@ STATES = {
 }
 """What the file says. Where it is nothing, there is none."""
 
+NEVER_HELPED = {
+    "metadata address",
+    "metadata behind NAT64",
+    "no host",
+    "a quote",
+    "lines",
+    "no port",
+    "no permission",
+    "unknown profile",
+}
+"""What is known to be refused whatever is granted, before any address is looked up: nothing at all is printed for it."""
+
 FEW_STATES = ("no row", "both lists bad", "a former row")
 
 BAD_ROWS = {
@@ -251,6 +265,8 @@ def test_every_command_printed_for_a_refusal_is_run_and_the_request_then_passes(
         expected = Reason.POLICY_INVALID
     assert decision.reason is expected
     assert all(reason.configuration_helps for reason in lifted)
+    if asked in NEVER_HELPED:
+        assert not lifted
 
 
 def test_every_refusal_is_lifted_or_it_is_written_why_it_cannot_be() -> None:
@@ -395,6 +411,26 @@ def test_the_one_command_that_is_incomplete_changes_nothing_until_its_value_is_p
         )
         [row] = tomllib.loads(home.config_file.read_text())["plugins"]["entries"]
         assert row["egress_hosts"] == hosts
+
+
+class Terminal(io.StringIO):
+    """Somebody who may be asked, and says nothing."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.req("PLG-198")
+def test_the_incomplete_command_asks_nobody_even_where_somebody_is_there(
+    home, zeroclaw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.configure(f"{VERSION}{ROW}")
+    monkeypatch.setattr(sys, "stdin", Terminal("a.example\n"))
+    path = PolicyField.HOSTS.path(TOOL)
+    assert zeroclaw("config", "set", "--no-interactive", path).status == 2
+    assert home.config_file.read_text() == f"{VERSION}{ROW}"
+    assert zeroclaw("config", "set", path).status == 0, "without the option, they are asked"
+    assert "a.example" in home.config_file.read_text()
 
 
 def test_a_row_that_was_renamed_is_told_under_its_new_name(home, zeroclaw) -> None:

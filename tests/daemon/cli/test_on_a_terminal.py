@@ -80,11 +80,3 @@ def test_a_list_of_properties_fits_a_terminal_of_80_columns(home, on_terminal) -
     assert lines[at + 1] == "    The port it listens on."
     told = " ".join(line.strip() for line in lines[at + 2 : at + 5])
     assert "ZEROCLAW_gateway__port; without it, it would be 80" in told
-
-
-@pytest.mark.req("PLG-198")
-def test_a_command_that_may_not_ask_does_not_ask_even_where_somebody_is_there(on_terminal, home) -> None:
-    shown, status = on_terminal("config", "set", "--no-interactive", "gateway.port")
-    assert status == 2
-    assert "a value for gateway.port is missing" in plain(shown)
-    assert not home.config_file.exists()
