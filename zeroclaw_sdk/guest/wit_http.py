@@ -181,6 +181,10 @@ class WitExchange:
         for name in reversed(tuple(self._held)):
             self._release(name)
 
+    def __del__(self) -> None:
+        # A response that its author neither reads nor closes: left to itself, the parent would go before the child.
+        self.close()
+
     def _release(self, name: str) -> None:
         release(self._held.pop(name))
 
