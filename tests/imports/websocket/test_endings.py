@@ -141,6 +141,7 @@ def test_a_call_whose_deadline_passes_while_it_connects_ends_and_says_what_it_wa
 
 
 @pytest.mark.req("PLG-124", "PAINS-3")
+@pytest.mark.realtime
 @pytest.mark.parametrize("phase", [phase for phase in PHASES if phase != "authorise"])
 def test_connecting_takes_no_longer_than_its_time_whatever_the_peer_does(
     phase: str, stuck: Make, monkeypatch: pytest.MonkeyPatch

@@ -160,16 +160,10 @@ def test_two_calls_share_the_count_of_connections(chat: Make, server: Make) -> N
 
 
 @pytest.mark.req("PLG-124", "PLG-018")
+@pytest.mark.realtime
 @pytest.mark.parametrize("end", ["trap", "deadline", "connecting"])
-def test_a_call_that_fails_leaves_no_connection(end: str, chat: Make, server: Make, peer: Make) -> None:
-    gone = threading.Event()
-
-    def talk(plug: Any) -> None:
-        peers.hold(plug)
-        gone.set()
-
-    origin = peer(websocket_peers.upgraded(talk))
-    silent = peer(peers.hold)
+def test_a_call_that_fails_leaves_no_connection(end: str, chat: Make, peer: Make) -> None:
+    origin, silent = peer(websocket_peers.upgraded(peers.hold)), peer(peers.hold)
     limits = Limits() if end == "trap" else Limits(call_timeout_ms=3000)
     tool = chat(limits=limits)
     tool.run()  # what is loaded once is loaded
@@ -181,5 +175,4 @@ def test_a_call_that_fails_leaves_no_connection(end: str, chat: Make, server: Ma
     with peers.nothing_left():
         with pytest.raises(PluginError if end == "trap" else DeadlineExceeded):
             tool.run(["connect", f"ws://a.example:{origin.port}/"], last[end])
-        assert tool.held == 0
-        assert gone.wait(peers.PATIENCE)
+        assert peers.eventually(lambda: tool.held == 0)

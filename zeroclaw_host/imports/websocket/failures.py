@@ -1,4 +1,4 @@
-"""The interface's words for what kept a connection from being made (facts the guest may know, and no more)."""
+"""The interface's words for what kept a connection from being made: what a guest may know, and no more."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ _REFUSALS: Final = {
 """Every other refusal is ``destination-denied``: a guest does not learn which rule it was."""
 
 
+_FAILURES: Final[dict[type[ZeroclawError], str]] = {
+    ConnectionLimit: "connection-limit",
+    TimeIsUp: "timeout",
+    TlsConfigurationFailed: "tls-failed",
+    TlsFailed: "tls-failed",
+    ConnectFailed: "connect-failed",
+}
+
+
 def word_of(error: ZeroclawError) -> str | None:
     """The ``websocket-error`` that a dial's error is for the guest; None for one that is no answer to it."""
     match error:
@@ -38,12 +47,3 @@ def word_of(error: ZeroclawError) -> str | None:
             return error.word
         case _:
             return next((word for kind, word in _FAILURES.items() if isinstance(error, kind)), None)
-
-
-_FAILURES: Final[dict[type[ZeroclawError], str]] = {
-    ConnectionLimit: "connection-limit",
-    TimeIsUp: "timeout",
-    TlsConfigurationFailed: "tls-failed",
-    TlsFailed: "tls-failed",
-    ConnectFailed: "connect-failed",
-}
