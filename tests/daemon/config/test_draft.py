@@ -282,3 +282,26 @@ port = 1
     text = draft.document.as_string()
     for remark, header in (("# about plugins", "[plugins]"), ("# about the gateway", "[gateway]")):
         assert f"{remark}\n{header}\n" in text
+
+
+@pytest.mark.req("PLG-206")
+def test_a_row_is_made_and_taken_out_where_other_tables_stand_between_the_rows() -> None:
+    apart = (
+        f'[[plugins.entries]]\nname = "{ONE}"\n\n[channels.plugin.ops] # theirs\npackage = "a"\n\n'
+        f'[[plugins.entries]] # two\nname = "{TWO}"\n'
+    )
+    draft = draft_of(apart)
+    third = InstanceIdentity.default_tool("c").key
+    draft.create_key("plugins.entries", third)
+    draft.set(f"plugins.entries.{third}.egress_hosts", ["a.example"])
+    rows = tomllib.loads(draft.document.as_string())["plugins"]["entries"]
+    assert rows == [{"name": ONE}, {"name": TWO}, {"name": third, "egress_hosts": ["a.example"]}]
+    assert draft.document.as_string().startswith(apart)
+    for gone in (ONE, third):
+        draft.delete_key("plugins.entries", gone)
+    assert tomllib.loads(draft.document.as_string()) == {
+        "channels": {"plugin": {"ops": {"package": "a"}}},
+        "plugins": {"entries": [{"name": TWO}]},
+    }
+    assert "# theirs" in draft.document.as_string()
+    assert "# two" in draft.document.as_string()
