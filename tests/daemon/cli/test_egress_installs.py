@@ -20,6 +20,7 @@ from zeroclaw_host.egress.policy import EgressPolicy
 from zeroclaw_host.egress.source import RowPolicies
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.hosts import HostPattern
+from zeroclaw_host.services.state_store import DurableState
 
 pytestmark = pytest.mark.usefixtures("compile_cache")
 
@@ -344,6 +345,21 @@ def test_a_row_of_before_1_0_refuses_install_and_update_with_the_list_s_steps_an
     assert block(zeroclaw, "weather") == []
 
 
+@pytest.mark.req("PLG-192", "PLG-231")
+def test_a_row_of_before_1_0_refuses_an_install_that_binds_as_well(home, zeroclaw, chat) -> None:
+    home.configure(HEAD + row("chat", "mine.example"))
+    before = home.config_file.read_bytes()
+    both = chat("a.example", capabilities=("channel", "tool"))
+    refused = zeroclaw(
+        "plugin", "install", both, "--no-verify", "--channel-alias", "ops", "--egress", "declared"
+    )
+    assert (refused.status, refused.out) == (6, "")
+    assert [step[2:4] for step in commands(refused.err)] == [["config", "set"]]
+    assert "before 1.0" in refused.err
+    assert home.config_file.read_bytes() == before
+    assert not (home.plugins / "chat").exists()
+
+
 @pytest.mark.req("PLG-192", "PLG-368")
 def test_in_a_file_of_an_earlier_layout_the_steps_begin_with_its_migration(home, zeroclaw, weather) -> None:
     home.configure(row("weather", "mine.example"))
@@ -399,7 +415,9 @@ def test_beside_a_row_that_is_there_it_is_told_once_and_no_line_about_the_row(
 
 
 @pytest.mark.req("PLG-324")
-def test_an_update_keeps_profiles_secrets_and_private_hosts_to_the_byte(home, zeroclaw, weather) -> None:
+def test_an_update_keeps_profiles_secrets_private_hosts_and_state_to_the_byte(
+    home, zeroclaw, weather
+) -> None:
     schema = (
         '[config_schema]\ntype = "object"\nadditionalProperties = false\n'
         '[config_schema.properties.ca]\ntype = "string"\nx-secret = true\n'
@@ -416,10 +434,15 @@ def test_an_update_keeps_profiles_secrets_and_private_hosts_to_the_byte(home, ze
     assert zeroclaw("config", "set", f"plugins.entries.{KEY}.egress_allow_private", "a.example").status == 0
     before = home.config_file.read_bytes()
     assert b"enc2:" in before
+    state = DurableState(home.data / "plugin-state.db", home.key_file)
+    state.put(InstanceIdentity.parse(KEY), "seen", b"42", None)
     newer = weather("a.example", version="2", permissions=permissions, more=schema)
     outcome = zeroclaw("plugin", "update", "weather", "--from", newer)
     assert (outcome.status, outcome.out) == (0, "updated weather 1.0.0 to 2\n"), outcome.err
     assert home.config_file.read_bytes() == before
+    kept = state.get(InstanceIdentity.parse(KEY), "seen")
+    assert kept is not None
+    assert kept.value == b"42"
     [profile] = policy(home, KEY).profiles.rows
     assert (profile.name, profile.custom_ca_secret) == ("own", "ca")
 
