@@ -321,6 +321,17 @@ def test_pings_are_answered_by_the_host_and_hidden(wire: Make) -> None:
     assert all_of(wired) == [("message", ("text", "hello"))]
 
 
+def test_what_comes_behind_more_pings_than_are_answered_at_once_is_not_forgotten(wire: Make) -> None:
+    """All of it is read in one piece: the descriptor is not readable again for the rest."""
+    wired = wire()
+    count = 200
+    wired.say(frame(PING, b"x" * 125) * count + frame(TEXT, b"behind"))
+    while wired.connection.moment() is not None:
+        wired.turn()
+    assert wired.connection.receive() == ("message", ("text", "behind"))
+    assert frames_of(wired.heard()) == [(PONG, b"x" * 125)] * count
+
+
 # --- what a peer must not do --------------------------------------------------------------------------------------------
 
 BROKEN_RULES = {

@@ -190,7 +190,10 @@ class WebSocketConnection:
                 return
             try:
                 self._read()
+                full = not self._hungry
                 self._write()
+                if full and self._hungry:
+                    self._more = True  # room for what was read before, or waits inside TLS: the descriptor tells of neither
             except ConnectionBroken:
                 self._end(self._broken_off("unavailable"))
             except ConnectionClosed:
@@ -237,10 +240,8 @@ class WebSocketConnection:
             self._protocol.receive_data(piece)
             fault = self._take(self._protocol.events_received())
             closed = self._protocol.close_rcvd is not None
-            if (
-                fault is None and not closed
-            ):  # a close frame between two fragments is no fault, whatever the library says
-                fault = _fault_of(self._protocol.parser_exc)
+            if not closed:  # a close frame between two fragments is no fault, whatever the library says
+                fault = fault or _fault_of(self._protocol.parser_exc)
             self._outbox.add_replies(self._protocol.data_to_send())
             if fault is not None:
                 self._fail(fault)

@@ -25,7 +25,6 @@ _REFUSALS: Final = {
 }
 """Every other refusal is ``destination-denied``: a guest does not learn which rule it was."""
 
-
 _FAILURES: Final[dict[type[ZeroclawError], str]] = {
     ConnectionLimit: "connection-limit",
     TimeIsUp: "timeout",
