@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pasting import HOSTILE, SHELLS, UNSHOWABLE, Shell
 
@@ -170,6 +170,7 @@ def test_a_patch_says_in_escapes_what_no_line_shows(value: str) -> None:
 
 
 @pytest.mark.parametrize("action", list(RemedyAction))
+@settings(max_examples=25)
 @given(
     st.dictionaries(
         st.sampled_from(["path", "value", "items", "egress", "command", "package", "old"]), st.text()

@@ -238,6 +238,19 @@ def test_an_account_that_cannot_be_read_is_said_and_the_rest_is_told(home, zeroc
     assert (as_json.status, as_json.json["usage_known"]) == (7, False)
 
 
+def test_what_a_running_daemon_writes_is_told_as_it_comes(home, zeroclaw, weather) -> None:
+    weather(row(KEY, "api.example"))
+    home.data.mkdir(mode=0o700, parents=True)
+    file = UsageFile(home.data / "plugin-egress.db")
+    for count in (1, 2):
+        file.add(dict([use("api.example")]))
+        found = zeroclaw("plugin", "egress", "weather", "--json")
+        assert found.status == 0
+        [used] = [each["use"] for each in found.json["instances"][0]["destinations"] if each["use"]]
+        assert (used["count"], used["bytes_sent"]) == (count, 100 * count)
+    file.close()
+
+
 def test_a_name_that_nothing_has_is_refused_with_those_that_are_like_it(home, zeroclaw, weather) -> None:
     weather()
     outcome = zeroclaw("plugin", "egress", "wether")

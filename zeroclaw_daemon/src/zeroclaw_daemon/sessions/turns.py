@@ -227,6 +227,6 @@ def _word(cause: Cause | None) -> str | None:
 
 
 def _failed(cause: ZeroclawError) -> tuple[TurnEnded, ZeroclawError]:
-    error = TurnFailed(cause.message, remedy=cause.remedy, details={"cause": cause.code})
+    error = TurnFailed(cause.message, remedies=cause.remedies, details={"cause": cause.code})
     error.__cause__ = cause
     return TurnEnded(Outcome.FAILED, cause.message, cause.code), error
