@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -63,51 +59,12 @@ def command(tmp_path: Path) -> Callable[..., Finished]:
     return run
 
 
-def _digest(files: Mapping[str, bytes]) -> str:
-    digest = hashlib.sha256(version("componentize-py").encode())
-    for name, data in sorted(files.items()):
-        digest.update(f"{name}\0{len(data)}\0".encode() + data)
-    return digest.hexdigest()
-
-
-def _contents(directory: Path) -> dict[str, bytes]:
-    ignored = {"build", "dist", "__pycache__", ".pytest_cache"}
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and not ignored & set(path.relative_to(directory).parts)
-    }
-
-
 @pytest.fixture(scope="session")
 def built_once() -> Callable[[Path], Path]:
-    """Build a plugin's directory through the SDK, once for the same content; the built copy is for reading only.
+    """Build a plugin's directory through the SDK, once for the same content; the built copy is for reading only."""
+    from built_plugins import built_plugin
 
-    Kept in ``.cache/plugins/<digest>``. Another process that wants the same one waits for it.
-    """
-
-    def build(directory: Path) -> Path:
-        from zeroclaw_sdk.build import build as build_project
-        from zeroclaw_sdk.project import Project
-
-        files = _contents(directory)
-        sdk = {f"sdk/{name}": data for name, data in _contents(ROOT / "zeroclaw_sdk" / "guest").items()}
-        cache = CACHE / "plugins"
-        cache.mkdir(parents=True, exist_ok=True)
-        target = cache / _digest(files | sdk)
-        with (cache / f"{target.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not target.is_dir():
-                with tempfile.TemporaryDirectory(dir=cache) as scratch:
-                    staged = Path(scratch, "plugin")
-                    for name, data in files.items():
-                        (staged / name).parent.mkdir(parents=True, exist_ok=True)
-                        (staged / name).write_bytes(data)
-                    build_project(Project.open(staged))
-                    staged.rename(target)
-        return target
-
-    return build
+    return built_plugin
 
 
 @pytest.fixture(scope="session")
