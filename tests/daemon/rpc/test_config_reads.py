@@ -137,7 +137,8 @@ async def test_a_prefix_lists_what_is_at_or_below_it(serving: Serving) -> None:
 
 @pytest.mark.req("RPC-245")
 async def test_validate_finds_what_is_wrong_with_the_file_and_where(serving: Serving) -> None:
-    text = property_cases.FULL
+    inner = '[plugins.entries.config]\nurl'
+    text = property_cases.FULL.replace(inner, f'egress_hosts = ["a.example"]\n{inner}')
     async with serving(config=text) as daemon, daemon.connect() as wire:
         assert await wire.call("config/validate") == {"valid": True}
         before = daemon.config.source.current().revision
@@ -156,6 +157,21 @@ async def test_validate_finds_what_is_wrong_with_the_file_and_where(serving: Ser
         assert (verdict["valid"], len(verdict["problems"])) == (False, 1)
         daemon.config.file.unlink()
         assert await wire.call("config/validate") == {"valid": True}
+
+
+@pytest.mark.req("PLG-359", "PLG-220")
+async def test_validate_says_which_grants_refuse_everything_in_a_file_that_can_be_used(
+    serving: Serving,
+) -> None:
+    row = '[[plugins.entries]]\nname = "zpi1_x"\negress_hosts = ["a.example"]\n'
+    profile = '[[plugins.entries.tls_profiles]]\nname = "inner"\nhosts = ["b.example"]\n'
+    async with serving(config=f"schema_version = 1\n{row}{profile}") as daemon, daemon.connect() as wire:
+        verdict = await wire.call("config/validate")
+        assert verdict["valid"] is True
+        [notice] = verdict["notices"]
+        assert notice.startswith(
+            "plugins.entries.zpi1_x.tls_profiles: inner: hosts: 'b.example' is not granted"
+        )
 
 
 async def test_reload_asks_the_daemon_and_hands_its_answer_on(serving: Serving) -> None:

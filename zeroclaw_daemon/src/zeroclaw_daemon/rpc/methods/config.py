@@ -20,7 +20,8 @@ from zeroclaw_daemon.config import map_keys
 from zeroclaw_daemon.config.coercion import PropertyValueInvalid
 from zeroclaw_daemon.config.draft import Draft
 from zeroclaw_daemon.config.file import Snapshot
-from zeroclaw_daemon.config.problems import ConfigCandidateInvalid, ConfigFileInvalid
+from zeroclaw_daemon.config.network import findings
+from zeroclaw_daemon.config.problems import ConfigCandidateInvalid, ConfigFileInvalid, Problem
 from zeroclaw_daemon.config.properties import (
     Property,
     as_json,
@@ -128,14 +129,20 @@ class ConfigMethods:
 
     async def validate(self, caller: Caller, params: None) -> models.ValidateResult:
         """Whether the file as it is on disk can be used; reads it, changes nothing."""
+
+        def read() -> tuple[Sequence[Problem], Sequence[str]]:
+            snapshot = self._store.read()
+            return snapshot.problems, [finding.message for finding in findings(snapshot.config)]
+
         try:
-            problems = (await self._read(self._store.read)).problems
+            problems, found = await self._read(read)
         except ConfigFileInvalid as error:
-            problems = error.problems
+            problems, found = error.problems, ()
+        notices = list(found) or None
         if not problems:
-            return models.ValidateResult(valid=True)
+            return models.ValidateResult(valid=True, notices=notices)
         told = [str(problem) for problem in problems]
-        return models.ValidateResult(valid=False, error=told[0], problems=told)
+        return models.ValidateResult(valid=False, error=told[0], problems=told, notices=notices)
 
     async def _read(self, read: Callable[[], T]) -> T:
         """What a read finds, in a worker thread."""

@@ -120,11 +120,13 @@ class DeleteResult(SnakeResult):
 
 
 class ValidateResult(SnakeResult):
-    """Whether the file on disk can be used. ``problems`` has file, line and column of each fault, where known."""
+    """Whether the file on disk can be used. ``problems`` has file, line and column of each fault, where known; ``notices`` say
+    which connections of plugins are refused because of what is in it all the same (PLG-359)."""
 
     valid: bool
     error: str | None = None
     problems: list[str] | None = None
+    notices: list[str] | None = None
 
 
 class ReloadResult(SnakeResult):
