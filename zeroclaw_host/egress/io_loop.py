@@ -71,8 +71,8 @@ class Attachment:
 
         The handler is called no more, except that a call that is running goes on to its end. The connection stays open.
         """
-        self._loop.remove(self)
-        self._watch.close()
+        if self._loop.remove(self):  # one caller's matter, of several at once
+            self._watch.close()
 
     def watch(self) -> None:
         """For the loop: have it look when somebody closes the connection."""
@@ -124,14 +124,15 @@ class IoLoop:
             if self._turn is not None and attachment in self._attached:
                 self._turn.look_at(attachment)
 
-    def remove(self, attachment: Attachment) -> None:
-        """For :meth:`Attachment.detach`."""
+    def remove(self, attachment: Attachment) -> bool:
+        """For :meth:`Attachment.detach`: whether it was attached."""
         with self._lock:
             if attachment not in self._attached:
-                return
+                return False
             self._attached.remove(attachment)
             assert self._turn is not None, "what is attached has a thread"
             self._turn.look_at(attachment)
+            return True
 
     def take(self, turn: _Turn) -> list[Attachment] | None:
         """For the thread: what to look at. None when nothing is attached and the thread is to end."""
