@@ -123,6 +123,7 @@ def test_a_url_that_cannot_be_requested_is_refused_before_anything_is_sent(url: 
         http.get(url)
     assert network.open == 0
     assert "hunter2" not in str(refused.value)
+    assert ("header Authorization" in str(refused.value)) == ("hunter2" in url)
 
 
 @given(st.text(), st.dictionaries(st.text(min_size=1), st.text() | st.integers() | st.booleans()))
