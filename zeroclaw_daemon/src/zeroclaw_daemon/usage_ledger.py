@@ -104,8 +104,10 @@ class UsageLedger:
             self._file.add(batch.tallies)
         except UsageUnavailable as error:
             failure = error
+        if failure is not None and not self._failing:
+            self._report(failure)  # before anybody who waits goes on
         with self._changed:
-            told, self._failing = self._failing, failure is not None
+            self._failing = failure is not None
             if failure is None:
                 self._written = noted
             else:
@@ -113,8 +115,6 @@ class UsageLedger:
                     batch.add(key, tally)
                 self._waiting = batch
             self._changed.notify_all()
-        if failure is not None and not told:
-            self._report(failure)
 
 
 class _Waiting:
