@@ -332,6 +332,16 @@ def test_what_comes_behind_more_pings_than_are_answered_at_once_is_not_forgotten
     assert frames_of(wired.heard()) == [(PONG, b"x" * 125)] * count
 
 
+def test_what_was_read_when_other_connections_get_their_turn_is_not_forgotten(wire: Make) -> None:
+    """As many bytes as are read in a row, the last of which end the message: the descriptor is not readable again."""
+    wired = wire()
+    wired.far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    wired.say(frame(BINARY, bytes(200_000)))
+    while wired.connection.moment() is not None:
+        wired.turn()
+    assert wired.connection.receive() == ("message", ("binary", bytes(200_000)))
+
+
 # --- what a peer must not do --------------------------------------------------------------------------------------------
 
 BROKEN_RULES = {
