@@ -115,7 +115,7 @@ def fetch(step):
         incoming = response.consume()
     stream = incoming.stream()
     found, error = read(stream, step.get("most"))
-    answer["body"] = shown(found)
+    answer["body"] = len(found) if step.get("quiet") else shown(found)
     if error is not None:
         answer["ended"] = error
     if step.get("keep"):
