@@ -13,6 +13,7 @@ from benchmarks import (
     config,
     daemon,
     egress,
+    http,
     loading,
     packages,
     state,
@@ -31,6 +32,7 @@ MEASUREMENTS = {
     "config": config.measure,
     "state": state.measure,
     "egress": egress.measure,
+    "http": http.measure,
     "daemon": daemon.measure,
 }
 
