@@ -11,7 +11,7 @@ import peers
 import pytest
 
 from zeroclaw_host.egress.connection import Connection
-from zeroclaw_host.egress.deadline import Deadline
+from zeroclaw_host.egress.deadline import Deadline, Waker
 from zeroclaw_host.egress.failures import ConnectionClosed
 from zeroclaw_host.egress.io_loop import READABLE, WRITABLE, IoLoop
 from zeroclaw_host.egress.request import TlsMode
@@ -222,6 +222,42 @@ def test_a_descriptor_that_is_used_again_belongs_to_the_new_connection(peer: Mak
         handler.connection.close()
     assert len(seen) < 50  # otherwise it proves nothing
     kept.detach()
+
+
+class Borrowed:
+    """A connection that has lost its descriptor to another one and does not know it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.closing = Waker()
+        self.closed = False
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def receive_now(self, limit: int) -> bytes | None:
+        return None
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_who_takes_a_descriptor_over_is_served_and_the_loop_lives(peer: Make, opened: Make) -> None:
+    handler = Handler(opened(peer(peers.echo)))
+    loop = IoLoop()
+    stale = Handler(Borrowed(handler.connection.fileno()))  # type: ignore[arg-type]
+    before = loop.attach(stale.connection, stale)
+    assert peers.eventually(lambda: stale.calls > 0)
+    attachment = loop.attach(handler.connection, handler)
+    handler.to_send += b"mine"
+    attachment.poke()
+    assert peers.eventually(lambda: handler.got == b"mine")
+    before.detach()
+    handler.to_send += b"still"
+    attachment.poke()
+    assert peers.eventually(lambda: handler.got == b"minestill")
+    attachment.detach()
+    assert peers.eventually(lambda: not threads())
 
 
 def test_a_detached_connection_stays_open_and_can_be_attached_again(peer: Make, opened: Make) -> None:
