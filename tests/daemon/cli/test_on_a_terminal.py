@@ -8,6 +8,10 @@ import re
 import subprocess
 
 import pytest
+from prepared_grants import HEAD, Prepared, row, tool_key
+
+from zeroclaw_daemon.egress_usage import Outcome
+from zeroclaw_daemon.usage_file import Key, Tally, UsageFile
 
 pytestmark = pytest.mark.usefixtures("compile_cache")
 
@@ -80,3 +84,27 @@ def test_a_list_of_properties_fits_a_terminal_of_80_columns(home, on_terminal) -
     assert lines[at + 1] == "    The port it listens on."
     told = " ".join(line.strip() for line in lines[at + 2 : at + 5])
     assert "ZEROCLAW_gateway__port; without it, it would be 80" in told
+
+
+def test_the_account_of_a_plugins_network_has_room_on_a_terminal(on_terminal, home) -> None:
+    key = tool_key("weather")
+    home.configure(HEAD + row(key, "*.weather.example", "old.example"))
+    Prepared("weather", declares=("*.weather.example",)).install(home.plugins)
+    home.data.mkdir(mode=0o700)
+    ledger = UsageFile(home.data / "plugin-egress.db")
+    used = Key(key, Outcome.OPENED, "http", "eu.weather.example", 443)
+    ledger.add({used: Tally(2, 10, 20, ("93.184.216.34",), first=1_780_000_000_000, last=1_780_000_000_000)})
+    ledger.close()
+    shown, status = on_terminal("plugin", "egress", "weather")
+    assert status == 0
+    lines = [line.rstrip() for line in plain(shown).splitlines()]
+    assert lines[0] == "weather"
+    assert lines[1].split() == ["DESTINATION", "DECLARED", "GRANTED", "USED"]
+    assert lines[2].split(maxsplit=3)[:3] == [
+        "eu.weather.example:443",
+        "*.weather.example",
+        "*.weather.example",
+    ]
+    words = " ".join(line[60:].strip() for line in lines[2:6])
+    assert "opened, 2 times by http; 10 bytes" in words
+    assert any(line.split() == ["old.example", "no", "yes", "not", "used"] for line in lines)

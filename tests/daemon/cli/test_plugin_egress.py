@@ -223,6 +223,15 @@ def test_a_plugin_without_a_network_says_so(home, zeroclaw, weather) -> None:
     assert outcome.out == "weather declares no destination, is granted none, and used none\n"
 
 
+def test_a_channel_that_nobody_bound_has_no_account(home, zeroclaw) -> None:
+    home.configure(HEAD)
+    Prepared("irc", ("socket_client",), ("irc.example",), channel=True).install(home.plugins)
+    outcome = zeroclaw("plugin", "egress", "irc")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out == "there is no instance of irc: it has no tool, and no alias is bound to it\n"
+    assert zeroclaw("plugin", "egress", "irc", "--json").json["instances"] == []
+
+
 def test_an_account_that_cannot_be_read_is_said_and_the_rest_is_told(home, zeroclaw, weather, ledger) -> None:
     weather(row(KEY, "api.example", "old.example"))
     ledger(use("api.example")).write_bytes(b"no ledger at all" * 1000)
@@ -285,5 +294,5 @@ def test_the_name_is_completed(home, weather) -> None:
 
 def test_it_teaches(zeroclaw) -> None:
     told = zeroclaw("plugin", "egress", "--help").out
-    for word in ("DECLARED", "GRANTED", "egress_hosts", "egress_allow_private", "OUTCOME", "--json"):
+    for word in ("DECLARED", "GRANTED", "egress_hosts", "egress_allow_private", "USED", "--json"):
         assert word in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from zeroclaw_host.instance import InstanceIdentity
     from zeroclaw_host.package.manifest import Manifest
 
-_HEADINGS: Final = (
+_FIELDS: Final = (
     *("INSTANCE", "DESTINATION", "DECLARED", "GRANTED", "VIA", "OUTCOME", "TIMES"),
     *("SENT", "RECEIVED", "LAST", "ADDRESSES"),
 )
@@ -48,10 +49,13 @@ def egress(
     """Show what each instance of a package declares, is granted and really used of the network.
 
     A manifest declares destinations, the row of an instance grants them (egress_hosts), and only what is granted is reached.
-    DECLARED and GRANTED name the entry that covers a destination; `private` says that egress_allow_private covers it as well.
-    OUTCOME is what became of the requests: opened, failed (the destination did not do its part), limited (all connections of
-    the instance were taken), refused with the reason, or `not used`. TIMES counts requests for a connection, SENT and RECEIVED
-    bytes of connections that ended, LAST is in UTC, ADDRESSES are those that were connected to last.
+    DECLARED and GRANTED name the entry that covers a destination, or say yes where it is that entry itself; `private` says
+    that egress_allow_private covers it as well. USED is what became of the requests: opened, failed (the destination did not
+    do its part), limited (all connections of the instance were taken), or refused, with the reason. Bytes are those of
+    connections that ended; addresses those that were connected to last.
+
+    In a pipe, each line has the instance, the destination, declared, granted, transport, outcome, requests, bytes sent, bytes
+    received, the last moment in UTC and the addresses, separated by tabs.
 
     Where less than what is granted would have sufficed for all that was used, the commands that grant just that are printed.
     They keep what TLS profiles need. A plugin that has not done everything yet may need more later.
@@ -143,15 +147,15 @@ def _say(
 ) -> None:
     from zeroclaw_daemon.egress_report import EgressReport
 
-    rows = [
-        _cells(account.standing.label, destination)
-        for account in accounts
-        for destination in account.destinations
-    ]
-    if rows:
-        table(_HEADINGS, rows)
-    else:
+    if not accounts:
+        say(f"there is no instance of {visible(package)}: it has no tool, and no alias is bound to it")
+    elif not any(account.destinations for account in accounts):
         say(f"{visible(package)} declares no destination, is granted none, and used none")
+    elif sys.stdout.isatty():
+        for account in accounts:
+            _draw(account)
+    else:
+        table(_FIELDS, [_cells(a.standing.label, each) for a in accounts for each in a.destinations])
     standings = () if refusal is not None else tuple(account.standing for account in accounts)
     warn_egress(EgressReport(refusal, standings), place)
     for account in accounts:
@@ -161,15 +165,39 @@ def _say(
                 say(line)
 
 
-def _cells(label: str, destination: Destination) -> tuple[str, ...]:
-    use = destination.use
+def _draw(account: EgressAccount) -> None:
+    """One instance on a terminal, where eleven columns would have no room."""
+    say(visible(account.standing.label))
+    rows = [(*_granting(each), _use_words(each.use)) for each in account.destinations]
+    table(("DESTINATION", "DECLARED", "GRANTED", "USED"), rows)
+    say()
+
+
+def _use_words(use: UsedDestination | None) -> str:
+    if use is None:
+        return "not used"
+    outcome = use.outcome.value if use.reason is None else f"{use.outcome.value}: {use.reason}"
+    words = [f"{outcome}, {use.count} {'time' if use.count == 1 else 'times'} by {use.transport}"]
+    if use.bytes_sent or use.bytes_received:
+        words.append(f"{use.bytes_sent} bytes sent, {use.bytes_received} received")
+    words.append(f"last {use.last:%Y-%m-%d %H:%M} UTC")
+    if use.addresses:
+        words.append(f"at {', '.join(use.addresses)}")
+    return "; ".join(words)
+
+
+def _granting(destination: Destination) -> tuple[str, str, str]:
     granted = _covered(destination.name, destination.granted)
-    start = (
-        label,
+    return (
         destination.name,
         _covered(destination.name, destination.declared),
         f"{granted}, private" if destination.private else granted,
     )
+
+
+def _cells(label: str, destination: Destination) -> tuple[str, ...]:
+    """The fields of one line for other programs."""
+    use, start = destination.use, (label, *_granting(destination))
     if use is None:
         return (*start, "", "not used", "", "", "", "", "")
     return (
