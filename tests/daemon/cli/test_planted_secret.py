@@ -119,6 +119,7 @@ COMMANDS: Invocations = {
     "plugin list": ((), ("--verify",)),
     "plugin info": (("wat-echo",), ("none",)),
     "plugin bind": (("wat-echo", "--channel-alias", "ops"), ("none", "--channel-alias", "ops")),
+    "plugin egress": (("wat-echo",), ("wat-echo", "--json"), ("none",)),
     "plugin remove": (("none",),),
     "plugin cache list": ((),),
     "plugin cache prune": ((), ("--max-mb", "1")),
