@@ -77,7 +77,7 @@ def test_what_a_denial_says_makes_the_next_call_pass_without_a_restart(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.req("PLG-174", "PLG-177", "PLG-178")
+@pytest.mark.req("PLG-177", "PLG-352")
 def test_three_calls_show_what_was_used_and_the_least_grant_that_does(
     operator: Operator, origin: Origin, service: WeatherService
 ) -> None:
@@ -86,13 +86,14 @@ def test_three_calls_show_what_was_used_and_the_least_grant_that_does(
     with operator.leaves_running("zeroclaw daemon"):
         for place in ("Lisbon", "Porto", "Nowhere"):
             operator.asks(place=place, days=2)
-        assert len(origin.requests) == 3
+        assert [asked.query["place"] for asked in origin.requests] == ["Lisbon", "Porto", "Nowhere"]
         assert eventually(lambda: used(operator) == {(f"127.0.0.1:{origin.port}", "opened"): 3})
     shown = operator.types("zeroclaw plugin egress weather")
     table = [line.split("\t") for line in shown.splitlines() if "\t" in line]
     assert [row[:6] for row in table] == [
         ["weather", f"127.0.0.1:{origin.port}", "no", "yes, private", "http", "opened"],
-        ["weather", "*.weather.example", "yes", "yes", "", "not used"],
+        ["weather", "*.weather.example", "no", "yes", "", "not used"],
+        ["weather", "api.weather.example", "yes", "*.weather.example", "", "not used"],
         ["weather", "unused.example", "no", "yes", "", "not used"],
     ]
     [command] = [line.strip() for line in shown.splitlines() if " config set " in line]
