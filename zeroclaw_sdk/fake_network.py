@@ -51,6 +51,10 @@ __all__ = [
 PATIENCE: Final = 600.0
 """Seconds of the network's own time that a plugin may wait for what no script holds. No call of a plugin takes as long."""
 
+_SOCKET_CHUNK: Final = 16 * 1024
+_MESSAGE: Final = 1024 * 1024
+"""Bytes that a host takes at once, on a stream and on a WebSocket."""
+
 
 class Unscripted(AssertionError):
     """A plugin asked for something that the test did not write down, or waits for something that never comes."""
@@ -385,6 +389,8 @@ class _FakeWebSocketPeer(_Peer):
         self._seen = seen
 
     def send(self, message: str | bytes) -> None:
+        if len(message if isinstance(message, bytes) else message.encode()) > _MESSAGE:
+            raise NetworkFault("payload-too-large")
         self.refuse_while_busy("queue-full")
         self._seen.sent.append(message)
         if self._seen.answer is not None:
@@ -407,6 +413,8 @@ class _FakeSocketPeer(_Peer):
         self._seen = seen
 
     def send(self, data: bytes) -> None:
+        if len(data) > _SOCKET_CHUNK:
+            raise NetworkFault("chunk-too-large")
         self.refuse_while_busy("backpressure")
         self._seen.sent.append(data)
         if self._seen.answer is not None:

@@ -173,6 +173,19 @@ def test_a_queue_that_stays_full_is_a_timeout(dial: Callable[..., Any]):
     assert peer.sent == []
 
 
+@pytest.mark.parametrize(("size", "sent"), [(1024 * 1024, True), (1024 * 1024 + 1, False)])
+def test_a_message_has_a_bound(dial: Callable[..., Any], size: int, sent: bool):
+    peer = FakeWebSocket(URL)
+    with dial(peer) as connection:
+        if sent:
+            connection.send("x" * size)
+        else:
+            with pytest.raises(websocket.WebSocketError, match="payload-too-large"):
+                connection.send(b"x" * size)
+        connection.send("still here")
+    assert len(peer.sent) == 1 + sent
+
+
 @pytest.mark.parametrize("message", [None, 1, ["a"]])
 def test_a_message_is_a_text_or_bytes(dial: Callable[..., Any], message: Any):
     with dial(FakeWebSocket(URL)) as connection, pytest.raises(TypeError, match="a text or bytes"):
