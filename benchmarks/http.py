@@ -10,8 +10,8 @@ import httpx
 from benchmarks.egress import BODY, GOAL_ADDED_MILLISECONDS, IDENTITY, ROUNDS, request, server
 from benchmarks.harness import Measurement, alternate
 from zeroclaw_host.egress.dialer import Dialer
-from zeroclaw_host.egress.http_exchange import HttpClient
-from zeroclaw_host.egress.http_message import HttpTimes, RequestHead
+from zeroclaw_host.egress.http.exchange import HttpClient
+from zeroclaw_host.egress.http.message import HttpTimes, RequestHead
 from zeroclaw_host.egress.policy import EgressPolicy
 from zeroclaw_host.egress.records import MemoryEgressLog
 from zeroclaw_host.egress.request import TlsMode

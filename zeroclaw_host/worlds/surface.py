@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from zeroclaw_host.contract import PLUGIN_VERSION, contract
-from zeroclaw_host.egress.http_exchange import HttpClient
+from zeroclaw_host.egress.http.exchange import HttpClient
 from zeroclaw_host.errors import Kind, PluginError
 from zeroclaw_host.imports import config, http, inbound, logging, secrets, sockets, state, wasi, websocket
 from zeroclaw_host.instance import InstanceScope

@@ -14,7 +14,7 @@ from plugin_parts import Config
 
 from zeroclaw_host.egress.anchors import AnchorStore
 from zeroclaw_host.egress.dialer import Dialer
-from zeroclaw_host.egress.http_exchange import HttpClient
+from zeroclaw_host.egress.http.exchange import HttpClient
 from zeroclaw_host.egress.policy import EgressPolicy
 from zeroclaw_host.egress.records import MemoryEgressLog
 from zeroclaw_host.egress.slots import ConnectionSlots

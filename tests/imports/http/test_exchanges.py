@@ -12,9 +12,9 @@ import http_origins
 import peers
 import pytest
 
-from zeroclaw_host.egress.http_body import BUFFER_BYTES
-from zeroclaw_host.egress.http_exchange import MAX_OPENING
-from zeroclaw_host.egress.http_message import MAX_HEAD_BYTES, MAX_INFORMATIONAL, MAX_RESPONSE_FIELDS
+from zeroclaw_host.egress.http.body import BUFFER_BYTES
+from zeroclaw_host.egress.http.exchange import MAX_OPENING
+from zeroclaw_host.egress.http.message import MAX_HEAD_BYTES, MAX_INFORMATIONAL, MAX_RESPONSE_FIELDS
 from zeroclaw_host.egress.policy import PolicyUnavailable
 from zeroclaw_host.errors import DeadlineExceeded, GuestTrap
 from zeroclaw_host.imports.http.error_codes import NOT_PERMITTED

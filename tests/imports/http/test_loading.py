@@ -10,7 +10,7 @@ import http_guests
 import pytest
 from plugin_parts import Config, scope_of
 
-from zeroclaw_host.egress.http_exchange import HttpClient
+from zeroclaw_host.egress.http.exchange import HttpClient
 from zeroclaw_host.errors import ComponentMismatch
 from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.manifest import Capability, Permission, parse_manifest

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from zeroclaw_host.contract import contract
 from zeroclaw_host.egress import failures
 from zeroclaw_host.egress.decision import authorise
-from zeroclaw_host.egress.http_message import DEFAULT_SECONDS, Fault, HttpFailed, HttpTimes
+from zeroclaw_host.egress.http.message import DEFAULT_SECONDS, Fault, HttpFailed, HttpTimes
 from zeroclaw_host.egress.policy import EgressPolicy
 from zeroclaw_host.egress.request import EgressRequest, Transport
 from zeroclaw_host.errors import GuestTrap

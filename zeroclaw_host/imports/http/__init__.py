@@ -1,6 +1,6 @@
 """``wasi:http`` for guests: requests and their responses, and nothing that would serve any (PLG-007).
 
-A module is one of the standard's nouns. What happens on the network is :mod:`zeroclaw_host.egress.http_exchange`.
+A module is one of the standard's nouns. What happens on the network is :mod:`zeroclaw_host.egress.http.exchange`.
 """
 
 from __future__ import annotations

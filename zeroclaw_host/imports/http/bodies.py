@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from zeroclaw_host.egress.http_body import Upload, UploadState
-from zeroclaw_host.egress.http_exchange import Exchange
+from zeroclaw_host.egress.http.body import Upload, UploadState
+from zeroclaw_host.egress.http.exchange import Exchange
 from zeroclaw_host.imports.http.error_codes import PROTOCOL_ERROR, ErrorCode, body_size, code_of, stream_error
 from zeroclaw_host.imports.http.fields import Fields
 from zeroclaw_host.imports.http.rules import broken_rule

@@ -20,7 +20,7 @@ from zeroclaw_host.egress.failures import (
     TlsConfigurationFailed,
     TlsFailed,
 )
-from zeroclaw_host.egress.http_message import Fault, HttpFailed
+from zeroclaw_host.egress.http.message import Fault, HttpFailed
 from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.imports.wasi.streams import IoError
 

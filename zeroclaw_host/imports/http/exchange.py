@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from zeroclaw_host.egress.failures import ConnectionLimit
-from zeroclaw_host.egress.http_exchange import HttpClient
-from zeroclaw_host.egress.http_message import HttpFailed
+from zeroclaw_host.egress.http.exchange import HttpClient
+from zeroclaw_host.egress.http.message import HttpFailed
 from zeroclaw_host.egress.request import EgressRequest, TlsMode, Transport
 from zeroclaw_host.imports.http.error_codes import code_of
 from zeroclaw_host.imports.http.options import RequestOptions

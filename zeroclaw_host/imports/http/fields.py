@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from zeroclaw_host.egress.http_message import MAX_HEAD_BYTES, FieldLines
+from zeroclaw_host.egress.http.message import MAX_HEAD_BYTES, FieldLines
 from zeroclaw_host.imports.http.rules import TooLarge
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.interface import HostFunction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from zeroclaw_host.egress.http_message import HttpTimes
+from zeroclaw_host.egress.http.message import HttpTimes
 from zeroclaw_host.imports.wasi.clocks import NANOSECONDS
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.interface import HostFunction

@@ -8,8 +8,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from zeroclaw_host.egress.hosts import MAX_PORT
-from zeroclaw_host.egress.http_body import Upload
-from zeroclaw_host.egress.http_message import HttpFailed, RequestHead
+from zeroclaw_host.egress.http.body import Upload
+from zeroclaw_host.egress.http.message import HttpFailed, RequestHead
 from zeroclaw_host.imports.http.bodies import OutgoingBody
 from zeroclaw_host.imports.http.error_codes import PROTOCOL_ERROR, URI_INVALID, ErrorCode, body_size, code_of
 from zeroclaw_host.imports.http.fields import Fields

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from zeroclaw_host.egress.http_body import Upload
-from zeroclaw_host.egress.http_exchange import Exchange
+from zeroclaw_host.egress.http.body import Upload
+from zeroclaw_host.egress.http.exchange import Exchange
 from zeroclaw_host.imports.http.bodies import IncomingBody, OutgoingBody
 from zeroclaw_host.imports.http.error_codes import code_of
 from zeroclaw_host.imports.http.fields import Fields

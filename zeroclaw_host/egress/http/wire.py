@@ -15,8 +15,8 @@ import h11
 
 from zeroclaw_host.egress.connection import Connection
 from zeroclaw_host.egress.failures import ConnectionBroken
-from zeroclaw_host.egress.http_body import Download, Upload, UploadState
-from zeroclaw_host.egress.http_message import (
+from zeroclaw_host.egress.http.body import Download, Upload, UploadState
+from zeroclaw_host.egress.http.message import (
     MAX_HEAD_BYTES,
     MAX_INFORMATIONAL,
     Fault,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from zeroclaw_host.egress.http_message import FieldLines
+from zeroclaw_host.egress.http.message import FieldLines
 from zeroclaw_host.errors import ZeroclawError
 
 BUFFER_BYTES: Final = 256 * 1024

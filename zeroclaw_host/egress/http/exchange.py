@@ -13,9 +13,9 @@ from zeroclaw_host.egress.connection import Connection
 from zeroclaw_host.egress.deadline import Deadline
 from zeroclaw_host.egress.dialer import Dialer
 from zeroclaw_host.egress.failures import ConnectionClosed
-from zeroclaw_host.egress.http_body import Download, Upload, Wake
-from zeroclaw_host.egress.http_message import Fault, HttpFailed, HttpTimes, RequestHead, ResponseHead
-from zeroclaw_host.egress.http_wire import Wire
+from zeroclaw_host.egress.http.body import Download, Upload, Wake
+from zeroclaw_host.egress.http.message import Fault, HttpFailed, HttpTimes, RequestHead, ResponseHead
+from zeroclaw_host.egress.http.wire import Wire
 from zeroclaw_host.egress.io_loop import PROCESS_LOOP, Attachment
 from zeroclaw_host.egress.request import EgressRequest
 from zeroclaw_host.egress.slots import ConnectionSlots, Slot
