@@ -15,7 +15,7 @@ import pytest
 from zeroclaw_host.egress.http.body import BUFFER_BYTES
 from zeroclaw_host.egress.http.exchange import MAX_OPENING
 from zeroclaw_host.egress.http.message import MAX_HEAD_BYTES, MAX_INFORMATIONAL, MAX_RESPONSE_FIELDS
-from zeroclaw_host.egress.policy import PolicyUnavailable
+from zeroclaw_host.egress.policy import EgressPolicy, PolicyInvalid, PolicyUnavailable
 from zeroclaw_host.errors import DeadlineExceeded, GuestTrap
 from zeroclaw_host.imports.http.error_codes import NOT_PERMITTED
 from zeroclaw_host.package.manifest import Permission
@@ -342,6 +342,19 @@ def test_each_request_is_judged_by_the_grant_in_force_then(guest: Make, origin: 
     assert net.answer(net.get(url(server))) == NOT_PERMITTED
     net.grant("a.example")
     assert net.content(net.answer(net.get(url(server)))) == b"the last"
+
+
+@pytest.mark.req("PLG-226")
+@pytest.mark.parametrize("broken", [{"nat64_prefixes": ("10.0.0.0/8",)}, {"max_connections": 0}])
+def test_a_deployment_whose_settings_are_broken_refuses_every_request(
+    guest: Make, origin: Make, broken: dict[str, Any]
+) -> None:
+    server, net = origin(http_origins.reply()), guest()
+    with pytest.raises(PolicyInvalid) as caught:
+        EgressPolicy.of(["a.example"], ["a.example"], **broken)
+    net.policies.set(net.scope.identity, caught.value)
+    assert net.answer(net.get(url(server))) == NOT_PERMITTED
+    assert server.accepted == 0
 
 
 # --- what goes wrong ------------------------------------------------------------------------------------------------
