@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 
-from benchmarks.egress import BODY, GOAL_ADDED_MILLISECONDS, IDENTITY, ROUNDS, request, server
+from benchmarks.egress import IDENTITY, ROUNDS, request
 from benchmarks.harness import Measurement, alternate
 from zeroclaw_host.egress.dialer import Dialer
 from zeroclaw_host.egress.http.exchange import HttpClient
@@ -17,6 +19,9 @@ from zeroclaw_host.egress.records import MemoryEgressLog
 from zeroclaw_host.egress.request import TlsMode
 from zeroclaw_host.egress.slots import ConnectionSlots
 from zeroclaw_host.egress.testing import ScriptedResolver, SettablePolicies
+
+GOAL_ADDED_MILLISECONDS = 2.0
+BODY = bytes(1024)
 
 _PIECE = 64 * 1024
 
@@ -32,7 +37,7 @@ def measure() -> Iterator[Measurement]:
             slots=ConnectionSlots(),
         )
     )
-    with server() as port:
+    with _server() as port:
         values = alternate(
             {
                 "wasi:http's exchange": lambda: _get(client, port),
@@ -66,3 +71,25 @@ def _get(client: HttpClient, port: int) -> None:
 def _plain(port: int) -> None:
     with httpx.Client(verify=False, trust_env=False) as client:
         assert client.get(f"http://127.0.0.1:{port}/").content == BODY
+
+
+class _Origin(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(BODY) + BODY)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def _server() -> Generator[int]:
+    """An origin on loopback; its port."""
+    origin = ThreadingHTTPServer(("127.0.0.1", 0), _Origin)
+    serving = threading.Thread(target=origin.serve_forever, name="origin")
+    serving.start()
+    try:
+        yield origin.server_address[1]
+    finally:
+        origin.shutdown()
+        serving.join()
+        origin.server_close()
