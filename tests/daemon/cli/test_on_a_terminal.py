@@ -10,8 +10,8 @@ import subprocess
 import pytest
 from prepared_grants import HEAD, Prepared, row, tool_key
 
-from zeroclaw_daemon.egress_usage import Outcome
-from zeroclaw_daemon.usage_file import Key, Tally, UsageFile
+from zeroclaw_daemon.network.usage import Key, Outcome, Tally
+from zeroclaw_daemon.network.usage_file import UsageFile
 
 pytestmark = pytest.mark.usefixtures("compile_cache")
 

@@ -12,8 +12,8 @@ from prepared_grants import HEAD, Prepared, channel_key, row, tool_key
 
 from zeroclaw_daemon.config.egress_rows import egress_row, egress_settings, policy_of
 from zeroclaw_daemon.config.file import load
-from zeroclaw_daemon.egress_usage import Outcome
-from zeroclaw_daemon.usage_file import Key, Tally, UsageFile
+from zeroclaw_daemon.network.usage import Key, Outcome, Tally
+from zeroclaw_daemon.network.usage_file import UsageFile
 from zeroclaw_host.egress.policy import EgressPolicy
 from zeroclaw_host.instance import InstanceIdentity
 

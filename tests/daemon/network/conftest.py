@@ -19,10 +19,11 @@ from zeroclaw_daemon.cli.remedies import Place, advise
 from zeroclaw_daemon.config.resolver import EntryResolver
 from zeroclaw_daemon.config.source import ConfigSource
 from zeroclaw_daemon.daemon_log import LogFile
-from zeroclaw_daemon.egress_usage import UsedDestination
-from zeroclaw_daemon.plugin_network import NetworkLog, network_of
-from zeroclaw_daemon.usage_file import UsageUnavailable, read_usage
-from zeroclaw_daemon.usage_ledger import UsageLedger
+from zeroclaw_daemon.network.dialer import network_of
+from zeroclaw_daemon.network.log import NetworkLog
+from zeroclaw_daemon.network.usage import UsedDestination
+from zeroclaw_daemon.network.usage_file import UsageUnavailable, read_usage
+from zeroclaw_daemon.network.usage_ledger import UsageLedger
 from zeroclaw_host.egress.connection import Connection
 from zeroclaw_host.egress.deadline import Deadline
 from zeroclaw_host.egress.request import EgressRequest, TlsMode, Transport

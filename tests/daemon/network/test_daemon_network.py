@@ -10,8 +10,8 @@ import pytest
 
 from zeroclaw_daemon.app import Daemon
 from zeroclaw_daemon.config.paths import Paths
-from zeroclaw_daemon.egress_usage import Outcome
-from zeroclaw_daemon.usage_file import read_usage
+from zeroclaw_daemon.network.usage import Outcome
+from zeroclaw_daemon.network.usage_file import read_usage
 from zeroclaw_host.egress.deadline import Deadline
 from zeroclaw_host.egress.failures import EgressRefused
 from zeroclaw_host.egress.request import EgressRequest, Transport

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from zeroclaw_daemon.config.egress_standing import EgressStanding, standing_of
 from zeroclaw_daemon.config.file import load
-from zeroclaw_daemon.egress_account import EgressAccount, account_of, narrower_grant
-from zeroclaw_daemon.egress_usage import Outcome, UsedDestination
-from zeroclaw_daemon.minimal_grant import MinimalGrant
+from zeroclaw_daemon.network.account import EgressAccount, account_of, narrower_grant
+from zeroclaw_daemon.network.minimal_grant import MinimalGrant
+from zeroclaw_daemon.network.usage import Outcome, UsedDestination
 from zeroclaw_host.egress.policy import EgressPolicy
 from zeroclaw_host.egress.profiles import TlsProfile
 from zeroclaw_host.egress.source import EgressRow

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zeroclaw_daemon.egress_usage import Outcome, UsedDestination
-from zeroclaw_daemon.minimal_grant import MinimalGrant, minimal_grant
+from zeroclaw_daemon.network.minimal_grant import MinimalGrant, minimal_grant
+from zeroclaw_daemon.network.usage import Outcome, UsedDestination
 from zeroclaw_host.egress.policy import EgressPolicy
 from zeroclaw_host.egress.profiles import TlsProfile
 from zeroclaw_host.egress.source import EgressRow

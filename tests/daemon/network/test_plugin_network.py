@@ -11,9 +11,9 @@ import peers
 import pytest
 
 from zeroclaw_daemon.config.problems import ConfigFileInvalid
-from zeroclaw_daemon.egress_usage import Outcome
-from zeroclaw_daemon.plugin_network import MOST_TOLD
-from zeroclaw_daemon.usage_file import Key, Tally, UsageFile
+from zeroclaw_daemon.network.log import MOST_TOLD
+from zeroclaw_daemon.network.usage import Key, Outcome, Tally
+from zeroclaw_daemon.network.usage_file import UsageFile
 from zeroclaw_host.egress.deadline import Deadline
 from zeroclaw_host.egress.failures import ConnectFailed, ConnectionLimit, EgressRefused, ResolutionFailed
 from zeroclaw_host.egress.request import Transport

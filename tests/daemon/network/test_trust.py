@@ -28,8 +28,9 @@ import certifi
 certifi.where = lambda: sys.argv[2]
 from zeroclaw_daemon.config.source import ConfigSource
 from zeroclaw_daemon.daemon_log import LogFile
-from zeroclaw_daemon.plugin_network import NetworkLog, network_of
-from zeroclaw_daemon.usage_ledger import UsageLedger
+from zeroclaw_daemon.network.dialer import network_of
+from zeroclaw_daemon.network.log import NetworkLog
+from zeroclaw_daemon.network.usage_ledger import UsageLedger
 from zeroclaw_host.egress.deadline import Deadline
 from zeroclaw_host.egress.failures import TlsFailed
 from zeroclaw_host.egress.request import EgressRequest, TlsMode, Transport

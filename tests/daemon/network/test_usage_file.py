@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zeroclaw_daemon.egress_usage import Outcome, UsedDestination
-from zeroclaw_daemon.usage_file import ADDRESSES, KEPT, Key, Tally, UsageFile, UsageUnavailable, read_usage
+from zeroclaw_daemon.network.usage import ADDRESSES, Key, Outcome, Tally, UsedDestination
+from zeroclaw_daemon.network.usage_file import KEPT, UsageFile, UsageUnavailable, read_usage
 from zeroclaw_host.errors import Kind, RemedyAction
 from zeroclaw_host.instance import InstanceIdentity
 
@@ -310,8 +310,9 @@ def test_a_directory_that_takes_nothing_is_a_clear_error(path: Path) -> None:
 _WRITER = """
 import sys
 from pathlib import Path
-from zeroclaw_daemon.egress_usage import Outcome
-from zeroclaw_daemon.usage_file import Key, Tally, UsageFile
+from zeroclaw_daemon.network.usage import Outcome
+from zeroclaw_daemon.network.usage import Key, Tally
+from zeroclaw_daemon.network.usage_file import UsageFile
 path, instance, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 file = UsageFile(path)
 number = 0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from zeroclaw_daemon.egress_usage import Outcome
-from zeroclaw_daemon.usage_file import Key, Tally, UsageFile, UsageUnavailable, read_usage
-from zeroclaw_daemon.usage_ledger import MAX_WAITING, UsageLedger
+from zeroclaw_daemon.network.usage import Key, Outcome, Tally
+from zeroclaw_daemon.network.usage_file import UsageFile, UsageUnavailable, read_usage
+from zeroclaw_daemon.network.usage_ledger import MAX_WAITING, UsageLedger
 from zeroclaw_host.instance import InstanceIdentity
 
 WEATHER = InstanceIdentity.default_tool("weather")

@@ -37,8 +37,11 @@ from zeroclaw_daemon.config.strays import strays
 from zeroclaw_daemon.daemon_log import DaemonLogHandler, LogFile, guest_log
 from zeroclaw_daemon.entry_properties import EntryProperties
 from zeroclaw_daemon.leaves import unwrapped
+from zeroclaw_daemon.network.dialer import network_of
+from zeroclaw_daemon.network.log import NetworkLog
+from zeroclaw_daemon.network.usage_file import UsageUnavailable
+from zeroclaw_daemon.network.usage_ledger import UsageLedger
 from zeroclaw_daemon.plugin_improvement import PluginImprovement
-from zeroclaw_daemon.plugin_network import NetworkLog, network_of
 from zeroclaw_daemon.plugin_tools import PluginTools
 from zeroclaw_daemon.plugins import installed
 from zeroclaw_daemon.records import record
@@ -48,8 +51,6 @@ from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.unix import UnixListener
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.terminal import Terminal, TerminalHandler, told
-from zeroclaw_daemon.usage_file import UsageUnavailable
-from zeroclaw_daemon.usage_ledger import UsageLedger
 from zeroclaw_host.errors import Remedy, RemedyAction, StorageError, ZeroclawError
 from zeroclaw_host.private_files import DIRECTORY_MODE, make_private
 from zeroclaw_host.services.bundle import InstanceServices

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from zeroclaw_daemon.config.egress_standing import EgressStanding
     from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_daemon.config.store import ConfigStore
-    from zeroclaw_daemon.egress_report import EgressReport
+    from zeroclaw_daemon.network.report import EgressReport
     from zeroclaw_host.installation.rows import RowSeed
     from zeroclaw_host.package.manifest import Manifest
 
 
 def report_of(manifests: Iterable[Manifest], snapshot: Snapshot, store: ConfigStore) -> EgressReport:
     """The report on these packages, with the file as it is on disk."""
-    from zeroclaw_daemon.egress_report import egress_report
+    from zeroclaw_daemon.network.report import egress_report
 
     return egress_report(manifests, snapshot, outdated=store.is_outdated())
 

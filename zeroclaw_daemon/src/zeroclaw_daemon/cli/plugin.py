@@ -51,7 +51,7 @@ from zeroclaw_host.visible import visible
 if TYPE_CHECKING:
     from zeroclaw_daemon.activation.readiness import Readiness
     from zeroclaw_daemon.config.file import Snapshot
-    from zeroclaw_daemon.egress_report import EgressReport
+    from zeroclaw_daemon.network.report import EgressReport
     from zeroclaw_host.host import PluginHost
     from zeroclaw_host.installation.discovery import InstalledPackage
     from zeroclaw_host.registry.client import RegistryClient

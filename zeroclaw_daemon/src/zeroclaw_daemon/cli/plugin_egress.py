@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from zeroclaw_daemon.config.egress_standing import DeploymentRefused
     from zeroclaw_daemon.config.file import Snapshot
-    from zeroclaw_daemon.egress_account import Destination, EgressAccount
-    from zeroclaw_daemon.egress_usage import UsedDestination
+    from zeroclaw_daemon.network.account import Destination, EgressAccount
+    from zeroclaw_daemon.network.usage import UsedDestination
     from zeroclaw_host.errors import Remedy
     from zeroclaw_host.instance import InstanceIdentity
     from zeroclaw_host.package.manifest import Manifest
@@ -63,8 +63,8 @@ def egress(
     The daemon keeps the account, also of earlier runs; it need not be running. The exit status is 7 when it cannot be read.
     """
     from zeroclaw_daemon.config.egress_standing import deployment_refusal
+    from zeroclaw_daemon.network.usage_file import UsageUnavailable
     from zeroclaw_daemon.plugins import installed
-    from zeroclaw_daemon.usage_file import UsageUnavailable
 
     current = environment(context)
     current.json = as_json
@@ -103,7 +103,7 @@ def _accounts(
     """
     from zeroclaw_daemon.config.egress_remedies import fit_remedies
     from zeroclaw_daemon.config.instances import instances
-    from zeroclaw_daemon.usage_file import read_usage
+    from zeroclaw_daemon.network.usage_file import read_usage
 
     outdated = current.config_store.is_outdated()
     for identity in instances(manifest, snapshot.config):
@@ -122,7 +122,7 @@ def _account(
 ) -> EgressAccount:
     from zeroclaw_daemon.config.egress_rows import egress_row, egress_settings, policy_of
     from zeroclaw_daemon.config.egress_standing import standing_of
-    from zeroclaw_daemon.egress_account import account_of
+    from zeroclaw_daemon.network.account import account_of
     from zeroclaw_host.egress.policy import PolicyInvalid
     from zeroclaw_host.egress.source import EgressRow
     from zeroclaw_host.installation.rows import declaration_of
@@ -145,7 +145,7 @@ def _account(
 def _say(
     package: str, accounts: tuple[EgressAccount, ...], refusal: DeploymentRefused | None, place: Place
 ) -> None:
-    from zeroclaw_daemon.egress_report import EgressReport
+    from zeroclaw_daemon.network.report import EgressReport
 
     if not accounts:
         say(f"there is no instance of {visible(package)}: it has no tool, and no alias is bound to it")

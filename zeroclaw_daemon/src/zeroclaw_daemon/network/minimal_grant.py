@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
-from zeroclaw_daemon.egress_usage import UsedDestination
+from zeroclaw_daemon.network.usage import UsedDestination
 from zeroclaw_host.egress.profiles import read_profiles
 from zeroclaw_host.egress.source import EgressRow
 from zeroclaw_host.package.hosts import HostPattern, HostsInvalid
@@ -26,7 +27,7 @@ def minimal_grant(row: EgressRow, used: Iterable[UsedDestination]) -> MinimalGra
     with less (PLG-359). An entry that was used for more hosts than are kept singly stays as it is.
     """
     permitted = [destination for destination in used if destination.outcome.permitted]
-    profiles = read_profiles(row.tls_profiles, _patterns(row.hosts))
+    profiles = read_profiles(row.tls_profiles, patterns(row.hosts))
     wanted = {_pattern(destination) for destination in permitted}
     private = {_pattern(destination) for destination in permitted if destination.private}
     for name, served in profiles.hosts.items():
@@ -40,17 +41,11 @@ def minimal_grant(row: EgressRow, used: Iterable[UsedDestination]) -> MinimalGra
 
 def _least(granted: Iterable[str], wanted: set[HostPattern]) -> tuple[str, ...]:
     """What of the granted entries is wanted: the smaller one of two that overlap, each once."""
-    own = set(_patterns(granted))
+    own = set(patterns(granted))
     needed = {pattern for pattern in wanted if any(entry.contains(pattern) for entry in own)}
     # A wildcard that is wanted stands for hosts nobody knows singly: what is granted below it may be among them.
     needed |= {entry for entry in own if any(pattern.contains(entry) for pattern in wanted)}
-    return tuple(
-        sorted(
-            pattern.text
-            for pattern in needed
-            if not any(other != pattern and other.contains(pattern) for other in needed)
-        )
-    )
+    return outermost(needed)
 
 
 def _pattern(destination: UsedDestination) -> HostPattern:
@@ -63,10 +58,19 @@ def _overlap(pattern: HostPattern, others: Iterable[HostPattern]) -> bool:
     return any(other.contains(pattern) or pattern.contains(other) for other in others)
 
 
-def _patterns(entries: Iterable[str]) -> Iterator[HostPattern]:
+def outermost(patterns: Collection[HostPattern]) -> tuple[str, ...]:
+    """The entries that no other of them contains, sorted."""
+    return tuple(
+        sorted(
+            pattern.text
+            for pattern in patterns
+            if not any(other != pattern and other.contains(pattern) for other in patterns)
+        )
+    )
+
+
+def patterns(entries: Iterable[str]) -> Iterator[HostPattern]:
     """The entries that are any."""
     for entry in entries:
-        try:
+        with suppress(HostsInvalid):
             yield HostPattern.parse(entry)
-        except HostsInvalid:
-            continue

@@ -1,6 +1,6 @@
 """What plugin instances really used of the network: values, as the ledger keeps them and reports show them.
 
-:mod:`zeroclaw_daemon.usage_file` reads and writes them; :mod:`zeroclaw_daemon.minimal_grant` makes a grant of them.
+:mod:`zeroclaw_daemon.network.usage_file` reads and writes them; :mod:`zeroclaw_daemon.network.minimal_grant` makes a grant of them.
 """
 
 from __future__ import annotations
@@ -8,6 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final, NamedTuple
+
+ADDRESSES: Final = 4
+"""Addresses of one destination that are kept."""
+
+SEVERAL: Final = -1
+"""The port of a row that adds up several destinations. None is numbered so."""
 
 
 class Outcome(StrEnum):
@@ -60,3 +67,48 @@ class UsedDestination:
     first: datetime
     """In UTC."""
     last: datetime
+
+
+class Key(NamedTuple):
+    """What is counted together. Texts are empty where there is none."""
+
+    instance: str
+    """The instance's key."""
+    outcome: Outcome
+    transport: str
+    host: str
+    port: int
+    tls_profile: str = ""
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was counted under one key. Times are milliseconds since 1970."""
+
+    count: int = 0
+    sent: int = 0
+    received: int = 0
+    addresses: tuple[str, ...] = ()
+    private: bool = False
+    rule: str = ""
+    first: int = 0
+    last: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Count something else in. Of the addresses and the rule, the later ones stay."""
+        early, late = (self, other) if self.last <= other.last else (other, self)
+        self.addresses = tuple(dict.fromkeys((*late.addresses, *early.addresses)))[:ADDRESSES]
+        self.rule = late.rule or early.rule
+        self.count += other.count
+        self.sent += other.sent
+        self.received += other.received
+        self.private |= other.private
+        self.first = min(self.first, other.first)
+        self.last = max(self.last, other.last)
+
+
+def added_up(key: Key, tally: Tally) -> Key:
+    """Where a destination that is not kept singly is counted: with its rule, or with those refused for the same reason."""
+    host = tally.rule if key.outcome.permitted else ""
+    return key._replace(host=host, port=SEVERAL)

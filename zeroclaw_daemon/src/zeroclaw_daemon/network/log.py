@@ -1,26 +1,19 @@
-"""The network of plugin instances as a daemon has it: granted by the configuration in force, told to the log and the ledger."""
+"""What the network authority tells, as a daemon keeps it: in its log, in the ledger, and at the terminal."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, cast
 
-from zeroclaw_daemon.config.egress_remedies import fit_remedies
-from zeroclaw_daemon.config.file import Snapshot
-from zeroclaw_daemon.config.network import granted
 from zeroclaw_daemon.daemon_log import LogFile, drops_line, log_line, to_do
-from zeroclaw_daemon.egress_usage import Outcome
-from zeroclaw_daemon.usage_file import Key, Tally
-from zeroclaw_daemon.usage_ledger import UsageLedger
+from zeroclaw_daemon.network.usage import Key, Outcome, Tally
+from zeroclaw_daemon.network.usage_ledger import UsageLedger
 from zeroclaw_host.egress.addresses import AddressClass
-from zeroclaw_host.egress.dialer import Dialer
 from zeroclaw_host.egress.hosts import RequestHost, parse_request_host
-from zeroclaw_host.egress.records import EgressLog, EgressRecord, ErrorKey
-from zeroclaw_host.egress.resolving import Resolver
-from zeroclaw_host.egress.source import RowPolicies
+from zeroclaw_host.egress.records import EgressRecord, ErrorKey
 from zeroclaw_host.errors import Remedy
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.manifest import Capability
@@ -44,42 +37,6 @@ _ATTRIBUTION: Final = ("plugin", "plugin_capability", "plugin_binding")
 
 Advise = Callable[[Remedy], Mapping[str, object]]
 Tell = Callable[[str, Sequence[Remedy]], object]
-
-
-def network_of(
-    current: Callable[[], Snapshot], log: EgressLog, *, resolver: Resolver | None = None
-) -> Dialer:
-    """Makes connections as the configuration in force grants them, asked at each request (PLG-176).
-
-    While ``[plugins]`` cannot be read, every request is refused (D-17).
-
-    :param current: the configuration in force.
-    :param resolver: finds addresses; the system's when left out.
-    """
-    policies = RowPolicies(lambda identity: granted(current(), identity))
-    return Dialer(policies, _FittedLog(log, current), resolver=resolver)
-
-
-class _FittedLog:
-    """Hands records on, with remedies that can be followed with the configuration in force (PLG-184, PLG-206)."""
-
-    def __init__(self, log: EgressLog, current: Callable[[], Snapshot]) -> None:
-        self._log = log
-        self._current = current
-
-    def emit(self, record: EgressRecord) -> None:
-        """See :class:`~zeroclaw_host.egress.records.EgressLog`."""
-        if record.remedies:
-            fitted = fit_remedies(record.remedies, _instance_of(record), self._current())
-            record = replace(record, remedies=fitted)
-        self._log.emit(record)
-
-
-def _instance_of(record: EgressRecord) -> InstanceIdentity:
-    facts = record.attributes
-    return InstanceIdentity(
-        str(facts["plugin"]), Capability(facts["plugin_capability"]), str(facts["plugin_binding"])
-    )
 
 
 class NetworkLog:
@@ -174,6 +131,14 @@ def _line(dated: _Dated, advise: Advise) -> dict[str, object]:
     )
 
 
+def instance_of(record: EgressRecord) -> InstanceIdentity:
+    """Whose request or connection a record is about."""
+    facts = record.attributes
+    return InstanceIdentity(
+        str(facts["plugin"]), Capability(facts["plugin_capability"]), str(facts["plugin_binding"])
+    )
+
+
 def _used(record: EgressRecord, milliseconds: int) -> tuple[Key, Tally]:
     """What the ledger counts of a record."""
     facts = record.attributes
@@ -195,7 +160,7 @@ def _used(record: EgressRecord, milliseconds: int) -> tuple[Key, Tally]:
     found.private = facts.get("address_class") == AddressClass.PRIVATE.value
     host = parse_request_host(str(facts["host"]))
     key = Key(
-        instance=_instance_of(record).key,
+        instance=instance_of(record).key,
         outcome=outcome,
         transport=str(facts["transport"]),
         host=host.text if isinstance(host, RequestHost) else str(facts["host"]),

@@ -7,13 +7,12 @@ together, so that a disk that takes nothing makes no memory grow and nothing is 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from zeroclaw_daemon.egress_usage import Outcome
-from zeroclaw_daemon.usage_file import Key, Tally, UsageFile, UsageUnavailable, added_up
+from zeroclaw_daemon.network.usage import Key, Outcome, Tally, added_up
+from zeroclaw_daemon.network.usage_file import UsageFile, UsageUnavailable
 
 MAX_WAITING: Final = 256
 """Destinations of one instance and outcome that wait singly to be written; the others are added up already then."""
@@ -28,7 +27,7 @@ CLOSE_SECONDS: Final = 5.0
 class UsageLedger:
     """Counts what instances use. Thread-safe; noting never waits for the disk.
 
-    :param path: the file, see :class:`~zeroclaw_daemon.usage_file.UsageFile`.
+    :param path: the file, see :class:`~zeroclaw_daemon.network.usage_file.UsageFile`.
     :param report: told, on a thread of the ledger's, that the file cannot be used: once, until it can be again.
     :param retry_seconds: time between two attempts at a file that could not be written.
     """
@@ -142,8 +141,3 @@ class _Waiting:
             self.tallies[key] = tally
         else:
             found.add(tally)
-
-
-def now_milliseconds() -> int:
-    """The time as tallies have it."""
-    return time.time_ns() // 1_000_000

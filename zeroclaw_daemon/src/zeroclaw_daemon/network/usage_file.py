@@ -14,13 +14,12 @@ import sqlite3
 import stat
 from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 from urllib.parse import quote
 
-from zeroclaw_daemon.egress_usage import Outcome, UsedDestination
+from zeroclaw_daemon.network.usage import SEVERAL, Key, Outcome, Tally, UsedDestination, added_up
 from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.private_files import create, make_private, sync_directory
@@ -33,14 +32,8 @@ KEPT: Final[Mapping[Outcome, int]] = {
 }
 """Destinations of one instance that are kept singly: more than a person reads, and less than half a mebibyte in all."""
 
-ADDRESSES: Final = 4
-"""Addresses of one destination that are kept."""
-
 BUSY_SECONDS: Final = 5.0
 """How long to wait for another program that writes."""
-
-_SEVERAL: Final = -1
-"""The port of a row that adds up several destinations. None is numbered so."""
 
 _VERSION: Final = 1
 _COLUMNS: Final = (
@@ -95,51 +88,6 @@ class _RowBroken(Exception):
     """A row holds what was never written there."""
 
 
-class Key(NamedTuple):
-    """What is counted together. Texts are empty where there is none."""
-
-    instance: str
-    """The instance's key."""
-    outcome: Outcome
-    transport: str
-    host: str
-    port: int
-    tls_profile: str = ""
-    reason: str = ""
-
-
-@dataclass(slots=True)
-class Tally:
-    """What was counted under one key. Times are milliseconds since 1970."""
-
-    count: int = 0
-    sent: int = 0
-    received: int = 0
-    addresses: tuple[str, ...] = ()
-    private: bool = False
-    rule: str = ""
-    first: int = 0
-    last: int = 0
-
-    def add(self, other: Tally) -> None:
-        """Count something else in. Of the addresses and the rule, the later ones stay."""
-        early, late = (self, other) if self.last <= other.last else (other, self)
-        self.addresses = tuple(dict.fromkeys((*late.addresses, *early.addresses)))[:ADDRESSES]
-        self.rule = late.rule or early.rule
-        self.count += other.count
-        self.sent += other.sent
-        self.received += other.received
-        self.private |= other.private
-        self.first = min(self.first, other.first)
-        self.last = max(self.last, other.last)
-
-
-def added_up(key: Key, tally: Tally) -> Key:
-    """Where a destination that is not kept singly is counted: with its rule, or with those refused for the same reason."""
-    host = tally.rule if key.outcome.permitted else ""
-    return key._replace(host=host, port=_SEVERAL)
-
-
 class UsageFile:
     """The database, for one thread at a time. It is made when there is first something to write.
 
@@ -189,7 +137,7 @@ class UsageFile:
     def _shorten(self, raw: sqlite3.Connection, instance: str, outcome: Outcome) -> None:
         """Add up the destinations that were not used for longest, where there are too many."""
         where = "WHERE instance = ? AND outcome = ? AND port <> ?"
-        named = (instance, outcome.value, _SEVERAL)
+        named = (instance, outcome.value, SEVERAL)
         (found,) = raw.execute(f"SELECT count(*) FROM used {where}", named).fetchone()
         excess = found - self._kept[outcome]
         if excess <= 0:
@@ -401,7 +349,7 @@ def _destination(key: Key, tally: Tally) -> UsedDestination:
     return UsedDestination(
         transport=key.transport,
         host=key.host or None,
-        port=None if key.port == _SEVERAL else key.port,
+        port=None if key.port == SEVERAL else key.port,
         tls_profile=key.tls_profile or None,
         outcome=key.outcome,
         reason=key.reason or None,

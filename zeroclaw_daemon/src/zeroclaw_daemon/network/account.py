@@ -6,19 +6,18 @@ Pure: a standing, a row and what the ledger holds in, values out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 from zeroclaw_daemon.config.egress_standing import EgressStanding
-from zeroclaw_daemon.egress_usage import UsedDestination
-from zeroclaw_daemon.minimal_grant import MinimalGrant, minimal_grant
+from zeroclaw_daemon.network.minimal_grant import MinimalGrant, minimal_grant, outermost, patterns
+from zeroclaw_daemon.network.usage import UsedDestination
 from zeroclaw_host.egress.hosts import RequestHost, parse_request_host
 from zeroclaw_host.egress.policy import EgressPolicy, PolicyField
 from zeroclaw_host.egress.remedies import to_set
 from zeroclaw_host.egress.source import EgressRow
 from zeroclaw_host.errors import Remedy
 from zeroclaw_host.instance import InstanceIdentity
-from zeroclaw_host.package.hosts import HostPattern, HostsInvalid
+from zeroclaw_host.package.hosts import HostPattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,30 +91,12 @@ def narrower_grant(
         return None
     least = minimal_grant(row, used)
     named = {entry for profile in row.tls_profiles for entry in profile.hosts}
-    kept = {pattern for pattern in _patterns(named) if policy.reaches(pattern)}
+    kept = {pattern for pattern in patterns(named) if policy.reaches(pattern)}
     found = MinimalGrant(
-        _outermost({*map(HostPattern, least.egress_hosts), *kept}), least.egress_allow_private
+        outermost({*map(HostPattern, least.egress_hosts), *kept}), least.egress_allow_private
     )
-    now = MinimalGrant(_outermost({*policy.hosts}), _outermost({*policy.allow_private}))
+    now = MinimalGrant(outermost({*policy.hosts}), outermost({*policy.allow_private}))
     return None if found == now else found
-
-
-def _patterns(entries: Iterable[str]) -> Iterator[HostPattern]:
-    """The entries that are any."""
-    for entry in entries:
-        with suppress(HostsInvalid):
-            yield HostPattern.parse(entry)
-
-
-def _outermost(patterns: set[HostPattern]) -> tuple[str, ...]:
-    """The entries that no other of them contains, sorted."""
-    return tuple(
-        sorted(
-            pattern.text
-            for pattern in patterns
-            if not any(other != pattern and other.contains(pattern) for other in patterns)
-        )
-    )
 
 
 def _narrowing(
