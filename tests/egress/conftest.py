@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import destinations
-import peers
 import pytest
-import trustme
+from loopback import authority, peer, secure, trusted
 
 from zeroclaw_host.egress.anchors import AnchorStore
 from zeroclaw_host.egress.dialer import Dialer
@@ -20,6 +18,8 @@ from zeroclaw_host.egress.request import EgressRequest, TlsMode, Transport
 from zeroclaw_host.egress.slots import ConnectionSlots
 from zeroclaw_host.egress.testing import Answer, ScriptedResolver, SettablePolicies
 from zeroclaw_host.instance import InstanceIdentity
+
+__all__ = ["authority", "peer", "secure", "trusted"]
 
 IDENTITY = InstanceIdentity.default_tool("weather")
 
@@ -98,59 +98,6 @@ def network() -> Callable[..., Network]:
         return made
 
     return make
-
-
-@pytest.fixture
-def peer() -> Iterator[Callable[..., peers.Peer]]:
-    """Servers on loopback that end with the test."""
-    made: list[peers.Peer] = []
-
-    def start(handler: peers.Handler = peers.echo, **how: object) -> peers.Peer:
-        made.append(peers.Peer(handler, **how))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield start
-    for one in made:
-        one.close()
-
-
-@pytest.fixture(scope="session")
-def authority() -> trustme.CA:
-    """A private certificate authority."""
-    return trustme.CA()
-
-
-@pytest.fixture(scope="session")
-def secure(authority: trustme.CA) -> Callable[..., ssl.SSLContext]:
-    """A server's TLS context, with a certificate for these names from this authority."""
-
-    def make(
-        *names: str, issuer: trustme.CA = authority, clients: trustme.CA | None = None
-    ) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        issuer.issue_cert(*(names or ("a.example",))).configure_cert(context)
-        if clients is not None:
-            clients.configure_trust(context)
-            context.verify_mode = ssl.CERT_REQUIRED
-        return context
-
-    return make
-
-
-def pem(authority: trustme.CA) -> str:
-    """An authority's certificate, as a text."""
-    return authority.cert_pem.bytes().decode()
-
-
-@pytest.fixture
-def trusted(
-    authority: trustme.CA, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """The machine trusts the private authority."""
-    store = tmp_path_factory.mktemp("store") / "authorities.pem"
-    store.write_text(pem(authority))
-    monkeypatch.setenv("SSL_CERT_FILE", str(store))
-    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -19,20 +19,6 @@ Make = Callable[..., Any]
 PLAIN: dict[str, Any] = {"tls": TlsMode.NONE}
 
 
-@contextmanager
-def full_backlog() -> Iterator[int]:
-    """A port whose listener takes no more connections: whoever connects waits, as for an address behind a silent wall."""
-    with ExitStack() as stack:
-        listener = stack.enter_context(socket.socket())
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        for _ in range(64):
-            filler = stack.enter_context(socket.socket())
-            filler.setblocking(False)
-            filler.connect_ex(listener.getsockname())
-        yield listener.getsockname()[1]
-
-
 class Phase:
     """A place where a dial stays for ever, and what there is to do to get there."""
 
@@ -43,7 +29,7 @@ class Phase:
         self.how: dict[str, Any] = {}
         port, tls = 9, TlsMode.NONE
         if stage is Stage.CONNECT:
-            port = stack.enter_context(full_backlog())
+            port = stack.enter_context(peers.full_backlog())
             self.reached.set()
         elif stage is not Stage.RESOLVE:
             port = peer(self._hold).port

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import http_origins
-import peers
 import pytest
-import trustme
+from loopback import authority, peer, secure, trusted
 from plugin_parts import Config
 
 from zeroclaw_host.egress.anchors import AnchorStore
@@ -28,6 +27,8 @@ from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.values import Ok
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.logging import MemoryLogSink
+
+__all__ = ["authority", "peer", "secure", "trusted"]
 
 MANIFEST = (
     b'name = "weather"\nversion = "1.0.0"\nwasm_path = "weather.wasm"\ncapabilities = ["tool"]\n'
@@ -193,46 +194,3 @@ def origin() -> Iterator[Callable[..., http_origins.Origin]]:
     yield start
     for one in made:
         one.close()
-
-
-@pytest.fixture
-def peer() -> Iterator[Callable[..., peers.Peer]]:
-    """Servers of any kind on loopback that end with the test."""
-    made: list[peers.Peer] = []
-
-    def start(handler: peers.Handler = peers.hold, **how: Any) -> peers.Peer:
-        made.append(peers.Peer(handler, **how))
-        return made[-1]
-
-    yield start
-    for one in made:
-        one.close()
-
-
-@pytest.fixture(scope="session")
-def authority() -> trustme.CA:
-    """A private certificate authority."""
-    return trustme.CA()
-
-
-@pytest.fixture(scope="session")
-def secure(authority: trustme.CA) -> Callable[..., ssl.SSLContext]:
-    """A server's TLS context, with a certificate for these names."""
-
-    def make(*names: str) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert(*(names or ("a.example",))).configure_cert(context)
-        return context
-
-    return make
-
-
-@pytest.fixture
-def trusted(
-    authority: trustme.CA, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """The machine trusts the private authority."""
-    store = tmp_path_factory.mktemp("store") / "authorities.pem"
-    store.write_bytes(authority.cert_pem.bytes())
-    monkeypatch.setenv("SSL_CERT_FILE", str(store))
-    monkeypatch.delenv("SSL_CERT_DIR", raising=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +10,8 @@ from typing import Any
 
 import peers
 import pytest
-import trustme
 from built_plugins import built_plugin
+from loopback import authority, peer, secure, trusted
 
 from zeroclaw_host.egress.anchors import AnchorStore
 from zeroclaw_host.egress.dialer import Dialer
@@ -38,6 +37,8 @@ from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig
 from zeroclaw_host.services.logging import MemoryLogSink
 from zeroclaw_host.worlds.tool import ToolPlugin
+
+__all__ = ["authority", "peer", "secure", "trusted"]
 
 IDENTITY = InstanceIdentity.default_tool("mail")
 
@@ -221,20 +222,6 @@ def settings() -> type[Settings]:
 
 
 @pytest.fixture
-def peer() -> Iterator[Callable[..., peers.Peer]]:
-    """Servers on loopback that end with the test."""
-    made: list[peers.Peer] = []
-
-    def start(handler: peers.Handler = peers.echo, **how: Any) -> peers.Peer:
-        made.append(peers.Peer(handler, **how))
-        return made[-1]
-
-    yield start
-    for one in made:
-        one.close()
-
-
-@pytest.fixture
 def guest(peer: object) -> Iterator[Callable[..., Guest]]:
     """Makes guests whose frames end with the test, before their peers do."""
     made: list[Guest] = []
@@ -246,40 +233,6 @@ def guest(peer: object) -> Iterator[Callable[..., Guest]]:
     yield make
     for one in made:
         one.frame.table.close()
-
-
-@pytest.fixture(scope="session")
-def authority() -> trustme.CA:
-    """A private certificate authority."""
-    return trustme.CA()
-
-
-@pytest.fixture(scope="session")
-def secure(authority: trustme.CA) -> Callable[..., ssl.SSLContext]:
-    """A server's TLS context, with a certificate for these names from this authority."""
-
-    def make(
-        *names: str, issuer: trustme.CA = authority, clients: trustme.CA | None = None
-    ) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        issuer.issue_cert(*(names or ("a.example",))).configure_cert(context)
-        if clients is not None:
-            clients.configure_trust(context)
-            context.verify_mode = ssl.CERT_REQUIRED
-        return context
-
-    return make
-
-
-@pytest.fixture
-def trusted(
-    authority: trustme.CA, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """The machine trusts the private authority."""
-    store = tmp_path_factory.mktemp("store") / "authorities.pem"
-    store.write_bytes(authority.cert_pem.bytes())
-    monkeypatch.setenv("SSL_CERT_FILE", str(store))
-    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
 
 
 @pytest.fixture(scope="session")

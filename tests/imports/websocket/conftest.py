@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import peers
 import pytest
-import trustme
 import websocket_peers
+from loopback import authority, peer, secure, trusted
 
 from zeroclaw_host.egress.anchors import AnchorStore
 from zeroclaw_host.egress.connection import Connection
@@ -35,6 +34,8 @@ from zeroclaw_host.sandbox.values import Err, Ok
 from zeroclaw_host.services.bundle import InstanceServices
 from zeroclaw_host.services.config import ResolvedConfig
 from zeroclaw_host.services.logging import MemoryLogSink
+
+__all__ = ["authority", "peer", "secure", "trusted"]
 
 MANIFEST = (
     'name = "chat"\nversion = "1.0.0"\nwasm_path = "chat.wasm"\ncapabilities = ["tool"]\n'
@@ -192,52 +193,6 @@ def server() -> Iterator[Callable[..., websocket_peers.Server]]:
     yield start
     for one in made:
         one.close()
-
-
-@pytest.fixture
-def peer() -> Iterator[Callable[..., peers.Peer]]:
-    """Servers of bytes, which end with the test."""
-    made: list[peers.Peer] = []
-
-    def start(handler: peers.Handler, **how: Any) -> peers.Peer:
-        made.append(peers.Peer(handler, **how))
-        return made[-1]
-
-    yield start
-    for one in made:
-        one.close()
-
-
-@pytest.fixture(scope="session")
-def authority() -> trustme.CA:
-    """A private certificate authority."""
-    return trustme.CA()
-
-
-@pytest.fixture(scope="session")
-def secure(authority: trustme.CA) -> Callable[..., ssl.SSLContext]:
-    """A server's TLS context, with a certificate for these names."""
-
-    def make(*names: str, clients: trustme.CA | None = None) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert(*(names or ("a.example",))).configure_cert(context)
-        if clients is not None:
-            clients.configure_trust(context)
-            context.verify_mode = ssl.CERT_REQUIRED
-        return context
-
-    return make
-
-
-@pytest.fixture
-def trusted(
-    authority: trustme.CA, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """The machine trusts the private authority."""
-    store = tmp_path_factory.mktemp("store") / "authorities.pem"
-    store.write_text(authority.cert_pem.bytes().decode())
-    monkeypatch.setenv("SSL_CERT_FILE", str(store))
-    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
 
 
 class Wire:

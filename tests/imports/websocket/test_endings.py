@@ -25,20 +25,6 @@ STARTED: Any = WebSocketConnection.start
 PHASES = ["authorise", "resolve", "connect", "tls", "upgrade", "drip"]
 
 
-@contextmanager
-def full_backlog() -> Iterator[int]:
-    """A port whose listener takes no more connections: whoever connects waits, as for an address behind a silent wall."""
-    with ExitStack() as stack:
-        listener = stack.enter_context(socket.socket())
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        for _ in range(64):
-            filler = stack.enter_context(socket.socket())
-            filler.setblocking(False)
-            filler.connect_ex(listener.getsockname())
-        yield listener.getsockname()[1]
-
-
 class Stuck:
     """A guest that connects and gets no further than one phase, until it is released."""
 
@@ -47,7 +33,7 @@ class Stuck:
         self.released = threading.Event()
         port, scheme = 9, "ws"
         if phase == "connect":
-            port = stack.enter_context(full_backlog())
+            port = stack.enter_context(peers.full_backlog())
             self.reached.set()
         elif phase in ("tls", "upgrade"):
             port = peer(self._hold).port
