@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import http_origins
@@ -616,21 +617,7 @@ def test_no_time_at_all_is_over_at_once(guest: Make, origin: Make) -> None:
     assert net.answer(net.get(url(origin(http_origins.reply())), connect=0)) == ("connection-timeout", None)
 
 
-STALLS = ("resolve", "dial", "tls", "first byte", "body", "upload")
-
-
-@contextmanager
-def full_backlog() -> Iterator[int]:
-    """A port whose listener takes no more connections: whoever connects waits."""
-    with ExitStack() as stack:
-        listener = stack.enter_context(socket.socket())
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        for _ in range(64):
-            filler = stack.enter_context(socket.socket())
-            filler.setblocking(False)
-            filler.connect_ex(listener.getsockname())
-        yield listener.getsockname()[1]
+STALLS = ("authorise", "resolve", "dial", "tls", "first byte", "slow head", "body", "slow body", "upload")
 
 
 class Stall:
@@ -644,13 +631,19 @@ class Stall:
         if stage == "resolve":
             self.script = {"a.example": [self._never]}
         elif stage == "dial":
-            self.port = stack.enter_context(full_backlog())
+            self.port = stack.enter_context(peers.full_backlog())
             self.reached.set()
-        else:
+        elif stage != "authorise":
             server = peers.Peer(self._hold) if stage == "tls" else http_origins.Origin(self._stall)
             stack.callback(server.close)
             self.port = server.port
         stack.callback(self._over.set)  # first of all, so that the server's thread ends
+
+    def meet(self, net: Any) -> None:
+        """Where it is the host's configuration that answers too late, it is put in its place."""
+        if self.stage == "authorise":
+            policy = net.policies.policy
+            net.policies.policy = lambda identity: (self._never(), policy(identity))[1]
 
     def _never(self) -> list[str]:
         self.reached.set()
@@ -662,10 +655,15 @@ class Stall:
         peers.hold(connection)
 
     def _stall(self, asked: http_origins.Asked) -> None:
-        if self.stage == "body":
-            asked.send(OK_HEAD + b"content-length: 5\r\n\r\nabc")
+        if "body" in self.stage:
+            asked.send(OK_HEAD + b"content-length: 1000000\r\n\r\nabc")
+        if self.stage == "slow head":
+            asked.send(OK_HEAD + b"x-slow: ")
         self.reached.set()
-        if self.stage == "upload":
+        if "slow" in self.stage:
+            while not self._over.wait(0.01):
+                asked.send(b"y")  # a byte at a time, without end
+        elif self.stage == "upload":
             self._over.wait(peers.PATIENCE)
         else:
             peers.hold(asked.connection)
@@ -701,7 +699,9 @@ def test_a_call_that_ends_in_any_stage_leaves_nothing(guest: Make, stage: str, h
     with peers.nothing_left(), ExitStack() as stack:
         stall = Stall(stage, stack)
         net = guest(stall.script)
-        net.frame = net.new_frame(timeout_ms=1_000 if how == "deadline" else PLENTY)
+        stall.meet(net)
+        late = 0.0
+        net.frame = net.new_frame(timeout_ms=PLENTY, clock=lambda: time.monotonic() + late)
 
         def run() -> None:
             try:
@@ -714,6 +714,9 @@ def test_a_call_that_ends_in_any_stage_leaves_nothing(guest: Make, stage: str, h
         assert stall.reached.wait(peers.PATIENCE)
         if how == "cancel":
             net.frame.cancel()
+        else:
+            late = PLENTY / 1_000  # as far as the call can tell, its time is over
+            net.frame.notify()
         thread.join(peers.PATIENCE)
         [error] = caught
         assert isinstance(error, DeadlineExceeded if how == "deadline" else CallCancelled)

@@ -473,7 +473,7 @@ def resolving(entered: threading.Event, leave: threading.Event) -> Callable[[], 
 
 @pytest.mark.req("PAINS-3")
 @pytest.mark.parametrize("end", ["cancel", "deadline"])
-@pytest.mark.parametrize("stage", ["resolve", "connect", "tls"])
+@pytest.mark.parametrize("stage", ["authorise", "resolve", "connect", "tls"])
 def test_a_connect_ends_with_its_call_wherever_it_is(
     network: Make, guest: Make, peer: Make, waiting: Make, stage: str, end: str
 ) -> None:
@@ -487,6 +487,9 @@ def test_a_connect_ends_with_its_call_wherever_it_is(
     with FullListener() as full, peers.nothing_left():
         script = {"a.example": [resolving(there, leave) if stage == "resolve" else ["127.0.0.1"]]}
         net = network(script)
+        if stage == "authorise":
+            policy, answer = net.policies.policy, resolving(there, leave)
+            net.policies.policy = lambda identity: (answer(), policy(identity))[1]
         one = guest(net)
         port = full if stage == "connect" else server.port
         call = waiting(lambda: one.try_connect(port, mode="direct-tls"))
