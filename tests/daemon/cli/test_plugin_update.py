@@ -465,6 +465,25 @@ def test_a_schema_that_rejects_the_configuration_updates_all_the_same_and_names_
     assert (again.status, again.err) == (0, "")
 
 
+@pytest.mark.req("PLG-326")
+def test_a_running_daemon_does_not_load_what_an_update_left_unfit_until_its_configuration_fits(
+    home, zeroclaw, start_daemon, package, new_version
+) -> None:
+    home.configure("schema_version = 1\n[plugins]\nenabled = true\nauto_discover = true\n")
+    old = package(more=SCHEMA.replace('required = ["city"]\n', ""))
+    assert zeroclaw("plugin", "install", str(old)).status == 0
+    shutil.rmtree(old)
+    start_daemon()
+    asked = ("prompt", '/tool wat_echo {"n": 1}')
+    assert json.loads(zeroclaw(*asked).out) == {"n": 1}
+    updated = zeroclaw("plugin", "update", "wat-echo", "--from", str(new_version("2.0.0", SCHEMA)))
+    assert updated.status == 0
+    assert "does not load until its configuration fits" in updated.err
+    assert "there is no tool wat_echo" in zeroclaw(*asked).out
+    assert zeroclaw("config", "set", f"plugins.entries.{KEY}.config.city", "Rome").status == 0
+    assert json.loads(zeroclaw(*asked).out)["n"] == 1
+
+
 @pytest.mark.req("PLG-192", "PLG-327", "PLG-194")
 def test_a_row_with_its_key_of_before_1_0_stops_update_and_install_alike_until_it_is_renamed(
     home, zeroclaw, package, new_version
