@@ -162,3 +162,21 @@ def test_http_sockets_and_websockets_share_one_count(seventeenth: str, origin: p
         for call in (*calls, other):
             call.end()
     assert peers.eventually(lambda: slots.held(one.identity) == slots.held(another.identity) == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.req("PLG-124", "PAINS-3")
+def test_a_thousand_calls_leave_nothing_of_any_transport(origin: peers.Peer) -> None:
+    policies, slots = SettablePolicies(), ConnectionSlots()
+    resolver = ScriptedResolver({"a.example": [["127.0.0.1"]]})
+    dialer = Dialer(policies, MemoryEgressLog(), resolver=resolver, slots=slots, anchors=AnchorStore())
+    services = InstanceServices(Config(), MemoryLogSink(), network=dialer)
+    instance = Instance("one", services, origin.port)
+    policies.set(instance.identity, EgressPolicy.of(["a.example"], ["a.example"], max_connections=LIMIT))
+    with peers.nothing_left():
+        for number in range(1_000):
+            call = instance.call()
+            for transport in list(REFUSED)[number % 3 :]:
+                assert call.open(transport) is None, (number, transport)
+            call.end()
+            assert slots.held(instance.identity) == 0, number

@@ -44,11 +44,13 @@ def surf(request: pytest.FixtureRequest, sandbox: Sandbox, guest: Make) -> Calla
     """Loads the tool of a language; gives a function that does steps, and the guest whose network it has."""
     component = http_guests.built(request.param)
 
-    def load(limits: Limits = LIMITS, **how: Any) -> tuple[Callable[..., list[Any]], Any]:
+    def load(
+        limits: Limits = LIMITS, *, signed: SignatureStatus = SignatureStatus.UNSIGNED, **how: Any
+    ) -> tuple[Callable[..., list[Any]], Any]:
         net = guest(**how)
         text = (
             b'name = "weather"\nversion = "1.0.0"\nwasm_path = "weather.wasm"\ncapabilities = ["tool"]\n'
-            b'permissions = ["http_client"]\n'
+            b'permissions = ["http_client"]\n[egress]\nhosts = ["declared.example"]\n'
         )
         package = AdmittedPackage(
             manifest=parse_manifest(text),
@@ -57,7 +59,7 @@ def surf(request: pytest.FixtureRequest, sandbox: Sandbox, guest: Make) -> Calla
             component_sha256=hashlib.sha256(component).hexdigest(),
             skills={},
             config_schema=None,
-            signature=SignatureVerdict(SignatureStatus.UNSIGNED, None, ""),
+            signature=SignatureVerdict(signed, None, ""),
             notices=(),
         )
         tool = ToolPlugin.load(sandbox, package, net.scope, net.services, limits)
@@ -143,6 +145,41 @@ def test_a_grant_that_is_taken_back_in_the_middle_of_a_call_is_taken_back(surf: 
     first, second = do(at(server), at(server))
     assert (first["body"], second) == ("the last", DENIED)
     assert server.accepted == 1
+
+
+@pytest.mark.req("PLG-174", "PLG-177")
+@pytest.mark.parametrize("signed", [SignatureStatus.UNSIGNED, SignatureStatus.VALID])
+def test_what_is_declared_counts_for_nothing_and_what_is_granted_alone(
+    surf: Make, origin: Make, signed: SignatureStatus
+) -> None:
+    server = origin(http_origins.reply(b"x"))
+    do, net = surf(
+        signed=signed, script={name: [["127.0.0.1"]] for name in ("declared.example", "a.example")}
+    )
+    net.grant()
+    assert do(at(server), at(server, authority=f"declared.example:{server.port}")) == [DENIED, DENIED]
+    net.grant("a.example")
+    granted, declared = do(at(server), at(server, authority=f"declared.example:{server.port}"))
+    assert (granted["body"], declared) == ("x", DENIED)
+    assert (server.accepted, net.resolver.asked) == (1, ["a.example"])
+
+
+@pytest.mark.slow
+@pytest.mark.req("PAINS-3", "PLG-124")
+def test_a_thousand_calls_of_a_tool_leave_nothing(surf: Make, origin: Make) -> None:
+    server = origin({"/x": http_origins.reply(b"x" * 1024), "/cut": http_origins.say(b"HTTP/1.1 200 OK\r\n")})
+    do, net = surf()
+    ways = [
+        [at(server)],
+        [at(server, drop=True)],
+        [at(server, keep=True, most=1), at(server, keep=True, most=1)],  # its end is the call's
+        [at(server, "/cut")],
+    ]
+    do(*ways[0])
+    with peers.nothing_left():
+        for each in range(1_000):
+            do(*ways[each % len(ways)])
+            assert net.held == 0
 
 
 @pytest.mark.req("PLG-184", "PAINS-16")
