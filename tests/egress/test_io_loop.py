@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import peers
@@ -12,6 +16,7 @@ import pytest
 
 from zeroclaw_host.egress.connection import Connection
 from zeroclaw_host.egress.deadline import Deadline, Waker
+from zeroclaw_host.egress.decision import Decision
 from zeroclaw_host.egress.failures import ConnectionClosed
 from zeroclaw_host.egress.io_loop import READABLE, WRITABLE, IoLoop
 from zeroclaw_host.egress.request import TlsMode
@@ -162,6 +167,64 @@ def test_a_moment_comes_and_not_before(peer: Make, opened: Make) -> None:
         attachment.detach()
 
 
+class Rekeyed(socket.socket):
+    """As TLS does it when the peer changed its keys: nothing is given before the answer to that is sent."""
+
+    answered = False
+
+    def recv(self, *arguments: Any) -> bytes:
+        if not self.answered:
+            try:
+                self.send(b"k")
+            except BlockingIOError:
+                raise ssl.SSLWantWriteError from None
+            self.answered = True
+        return super().recv(*arguments)
+
+
+def test_reading_that_has_to_send_first_waits_for_that_and_not_for_the_bytes_that_are_there(
+    ask: Make,
+) -> None:
+    near, far = socket.socketpair()
+    plain = Rekeyed(fileno=near.detach())
+    plain.setblocking(False)
+    with suppress(BlockingIOError):
+        while True:
+            plain.send(bytes(4096))
+    far.sendall(b"behind the change of keys")
+    connection = Connection(
+        plain,
+        decision=Decision(ask("a.example", 80)),
+        address=ipaddress.ip_address("192.0.2.1"),
+        server_name="a.example",
+        context=None,
+        ended=lambda _usage: None,
+    )
+    handler = Handler(connection)
+    attachment = IoLoop().attach(connection, handler)
+    assert peers.eventually(lambda: handler.calls > 0)
+    attachment.poke()
+    assert peers.eventually(
+        lambda: handler.calls == 2
+    )  # the first look and the poke: it would spin otherwise
+    attachment.poke()
+    assert peers.eventually(lambda: handler.calls == 3)
+    assert connection.receiving_sends
+    far.setblocking(False)
+
+    def taken() -> bool:
+        with suppress(BlockingIOError):
+            far.recv(65_536)
+        return bool(handler.got)
+
+    assert peers.eventually(taken)
+    assert handler.got == b"behind the change of keys"
+    assert not connection.receiving_sends
+    attachment.detach()
+    connection.close()
+    far.close()
+
+
 @pytest.mark.parametrize("where", ["ready", "wanted", "moment"])
 @pytest.mark.parametrize("error", [RuntimeError("a fault"), SystemExit(1)], ids=["fault", "exit"])
 def test_a_handler_that_raises_ends_its_own_connection_only(
@@ -230,6 +293,7 @@ class Borrowed:
     def __init__(self, descriptor: int) -> None:
         self.closing = Waker()
         self.closed = False
+        self.receiving_sends = self.sending_receives = False
         self._descriptor = descriptor
 
     def fileno(self) -> int:

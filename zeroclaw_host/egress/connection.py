@@ -70,6 +70,8 @@ class Connection:
         self._users = 0
         self._closed = False
         self._secured = False
+        self._receiving_waits = READABLE
+        self._sending_waits = WRITABLE
         self._dropped = False
         self._sent = 0
         self._received = 0
@@ -119,20 +121,33 @@ class Connection:
     # --- without waiting, for a loop of the transport's own ---------------------------------------------------------
 
     def receive_now(self, limit: int) -> bytes | None:
-        """As :meth:`receive`, of what is there; None when nothing is. Wait for :meth:`fileno` to be readable."""
+        """As :meth:`receive`, of what is there; None when nothing is: wait for the descriptor to be readable, or writable
+        where :attr:`receiving_sends`."""
         with self._using():
-            data = self._now(lambda: self._socket.recv(limit))
+            data, self._receiving_waits = self._now(lambda: self._socket.recv(limit), READABLE)
         if data is not None:
             self._received += len(data)
         return data
 
     def send_now(self, data: bytes | memoryview) -> int:
-        """Send as much as the system takes at once; how many bytes that were. Wait for :meth:`fileno` to be writable."""
+        """Send as much as the system takes at once; how many bytes that were. When none: wait for the descriptor to be
+        writable, or readable where :attr:`sending_receives`."""
         piece = memoryview(data)[:_PIECE]
         with self._using():
-            count = self._now(lambda: self._socket.send(piece)) or 0
+            sent, self._sending_waits = self._now(lambda: self._socket.send(piece), WRITABLE)
+        count = sent or 0
         self._sent += count
         return count
+
+    @property
+    def receiving_sends(self) -> bool:
+        """Whether :meth:`receive_now` gave nothing because TLS has to send first, such as its answer to a change of keys."""
+        return self._receiving_waits == WRITABLE
+
+    @property
+    def sending_receives(self) -> bool:
+        """Whether :meth:`send_now` sent nothing because TLS has to receive first."""
+        return self._sending_waits == READABLE
 
     def fileno(self) -> int:
         """The descriptor to wait for; -1 when it is closed.
@@ -237,11 +252,16 @@ class Connection:
                 wanted = events
             wait_for_socket(self._socket, wanted, deadline, stage, self.closing)
 
-    def _now(self, action: Callable[[], T]) -> T | None:
+    def _now(self, action: Callable[[], T], events: int) -> tuple[T | None, int]:
+        """Do it if it can be done, and what to wait for before the next time."""
         try:
-            return self._try(action)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
-            return None
+            return self._try(action), events
+        except ssl.SSLWantReadError:
+            return None, READABLE
+        except ssl.SSLWantWriteError:
+            return None, WRITABLE
+        except BlockingIOError:
+            return None, events
 
     def _try(self, action: Callable[[], T]) -> T:
         try:

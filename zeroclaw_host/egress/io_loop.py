@@ -227,7 +227,7 @@ class _Turn:
     def _await(self, attachment: Attachment, wanted: int) -> None:
         """Wait for this and nothing else of the connection."""
         descriptor = attachment.connection.fileno() if wanted else -1
-        after = None if descriptor < 0 else (descriptor, wanted)
+        after = None if descriptor < 0 else (descriptor, _needed(attachment.connection, wanted))
         before = self._waiting.get(attachment)
         if before == after:
             return
@@ -238,7 +238,7 @@ class _Turn:
             # A connection that was closed since it was last looked at may have had the descriptor.
             self._forget(descriptor, None)
             with suppress(OSError, ValueError):  # closed this very moment, which has the loop look again
-                self._selector.register(descriptor, wanted, attachment)
+                self._selector.register(*after, attachment)
                 self._waiting[attachment] = after
 
     def _forget(self, descriptor: int, attachment: Attachment | None) -> None:
@@ -246,6 +246,14 @@ class _Turn:
         key = self._selector.get_map().get(descriptor)
         if key is not None and (attachment is None or key.data is attachment):
             self._selector.unregister(descriptor)
+
+
+def _needed(connection: Connection, wanted: int) -> int:
+    """What of a descriptor makes this possible. TLS has matters of its own: waiting for bytes that are there already, where it
+    has to send first, would be no waiting at all."""
+    reading = WRITABLE if connection.receiving_sends else READABLE
+    writing = READABLE if connection.sending_receives else WRITABLE
+    return (reading if wanted & READABLE else 0) | (writing if wanted & WRITABLE else 0)
 
 
 PROCESS_LOOP: Final = IoLoop()
