@@ -7,31 +7,26 @@ file, the system or the key ends as :class:`StateUnavailable`, and nothing is ma
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
-import stat
 import threading
 import time
 import weakref
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
-from zeroclaw_host.private_files import make_private, sync_directory
+from zeroclaw_host.errors import Remedy, StorageError
+from zeroclaw_host.private_database import PrivateDatabase, connect, is_busy
 from zeroclaw_host.services.state import Remaining, StateFault
-from zeroclaw_host.services.state_schema import SETTINGS, connect, is_ours, make_empty
+from zeroclaw_host.services.state_schema import SETTINGS, is_ours, make_empty
 
 BUSY_SECONDS: Final = 5.0
 """How long at most an operation waits for other programs."""
 
 _POLL_SECONDS: Final = (0.001, 0.02)
 """Between two attempts: at first, and at most."""
-
-_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
-"""What the database keeps beside its file, by the end of its name."""
 
 _STEPS_BETWEEN_LOOKS: Final = 100_000
 """Steps of the database's machine between two looks at the clock while a whole file is checked."""
@@ -92,7 +87,7 @@ class StateFile:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.path: Final = path
-        self._beside = [path.with_name(path.name + suffix) for suffix in _SIDE_FILES]
+        self._private = PrivateDatabase(path, "the file of plugins' state", StateUnavailable)
         self._busy_seconds = busy_seconds
         self._now = now
         self._sleep = sleep
@@ -109,18 +104,7 @@ class StateFile:
         :raises StateUnavailable: nobody can tell, or the file is gone and left something beside its place: the database
             would take that for the latest part of whatever is put there (PLG-159).
         """
-        try:
-            if _is_there(self.path):
-                return True
-            left = next(filter(_is_there, self._beside), None)
-            if left is None:
-                return False
-            if _is_there(self.path):  # it was made between the two looks
-                return True
-        except OSError as error:
-            raise self._of_system(error) from error
-        by_hand = Remedy(RemedyAction.CLEAR_BY_HAND, {"path": str(left)})
-        raise self.unavailable("damaged", "is gone, and what belongs to it is not", left, by_hand)
+        return self._private.exists
 
     def close(self) -> None:
         """Close every connection that nobody uses."""
@@ -133,7 +117,7 @@ class StateFile:
         :raises StateUnavailable: the database cannot be used.
         """
         with self.failures():
-            self._look()
+            self._private.look()
             raw = connect(self.path)
             try:
                 raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -145,27 +129,7 @@ class StateFile:
 
         :raises StateUnavailable: it cannot be made.
         """
-        temporary = self.path.with_name(f"{self.path.name}-{secrets.token_hex(8)}.partial")
-        with self.failures():
-            make_private(self.path.parent)
-            try:
-                make_empty(temporary)
-                os.link(temporary, self.path)
-            except (OSError, sqlite3.Error):
-                # Somebody who was quicker sweeps files like this one away, at any moment; then his is the one.
-                if not self.exists:
-                    raise
-            finally:
-                self._sweep(temporary)
-            sync_directory(self.path.parent)
-            for left in self.path.parent.glob(f"{self.path.name}-*.partial*"):
-                with suppress(OSError):
-                    left.unlink()
-
-    def _sweep(self, temporary: Path) -> None:
-        for suffix in ("", *_SIDE_FILES):
-            with suppress(OSError):
-                temporary.with_name(temporary.name + suffix).unlink()
+        self._private.create(make_empty)
 
     @contextmanager
     def transaction(self, remaining: Remaining, *, writes: bool) -> Generator[Connection]:
@@ -218,7 +182,7 @@ class StateFile:
             try:
                 return attempt()
             except sqlite3.OperationalError as error:
-                if not _is_busy(error):
+                if not is_busy(error):
                     raise
                 left = min(remaining(), end - self._now())
                 if left <= 0:
@@ -230,7 +194,7 @@ class StateFile:
         """An idle connection to the file that is there now, or a new one."""
         if os.getpid() != self._process:
             raise self.unavailable("failed", "was opened by the process that this one is a fork of")
-        file = self._look()
+        file = self._private.look()
         with self._lock:
             if self._idle and self._idle[-1].file != file:
                 _close_all(self._idle)
@@ -246,7 +210,7 @@ class StateFile:
 
         try:
             self._patiently(attempt, remaining, end)
-            if self._look() != file:
+            if self._private.look() != file:
                 raise self.unavailable("failed", "was replaced while it was opened")
         except BaseException:
             raw.close()
@@ -277,84 +241,22 @@ class StateFile:
             raise self.unavailable("damaged", "is damaged")
         self._checked = file
 
-    def _look(self) -> tuple[int, int]:
-        """The file that is there, and that it and what lies beside it are private files."""
-        for path in self._beside:
-            with suppress(FileNotFoundError):
-                self._look_at(path)
-        return self._look_at(self.path)
-
-    def _look_at(self, path: Path) -> tuple[int, int]:
-        found = os.lstat(path)
-        by_hand = Remedy(RemedyAction.CLEAR_BY_HAND, {"path": str(path)})
-        if stat.S_ISLNK(found.st_mode):
-            raise self.unavailable("link", "is a link", path, by_hand)
-        if not stat.S_ISREG(found.st_mode):
-            raise self.unavailable("not_a_file", "is not a regular file", path, by_hand)
-        if found.st_mode & 0o077:
-            restrict = Remedy(RemedyAction.RESTRICT_FILE, {"path": str(path)})
-            raise self.unavailable(
-                "open_to_others", "can be read or written by others than its owner", path, restrict
-            )
-        return found.st_dev, found.st_ino
-
     @contextmanager
     def failures(self) -> Generator[None]:
         """Turn what the system and the database say into our errors; their own words name files and nothing stored.
 
         :raises StateUnavailable: for every :class:`OSError` and :class:`sqlite3.Error` of the block.
         """
-        try:
+        with self._private.failures():
             yield
-        except OSError as error:
-            raise self._of_system(error) from error
-        except sqlite3.Error as error:
-            raise self._of_database(error) from error
-
-    def _of_system(self, error: OSError) -> StateUnavailable:
-        full = error.errno in NO_SPACE
-        remedy = Remedy(RemedyAction.FREE_SPACE, {"path": str(self.path)}) if full else None
-        said = (error.strerror or type(error).__name__).lower()
-        return self.unavailable("failed", f"cannot be used: {said}", remedy=remedy)
-
-    def _of_database(self, error: sqlite3.Error) -> StateUnavailable:
-        code = getattr(error, "sqlite_errorcode", None)
-        primary = None if code is None else code & 0xFF
-        if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return self.unavailable("busy", "has been in use by another program for too long")
-        if primary == sqlite3.SQLITE_NOTADB:
-            return self.unavailable("foreign", "is no database")
-        if primary == sqlite3.SQLITE_CORRUPT:
-            return self.unavailable("damaged", "is damaged")
-        remedy = None
-        if primary == sqlite3.SQLITE_FULL:
-            remedy = Remedy(RemedyAction.FREE_SPACE, {"path": str(self.path)})
-        return self.unavailable("failed", f"cannot be used: {error}", remedy=remedy)
 
     def unavailable(
         self, reason: str, what: str, path: Path | None = None, remedy: Remedy | None = None
-    ) -> StateUnavailable:
+    ) -> StorageError:
         """The error that says what is wrong with the file."""
-        path = path or self.path
-        return StateUnavailable(
-            f"the file of plugins' state {what} ({path})",
-            remedy=remedy,
-            details={"path": str(path), "reason": reason},
-        )
+        return self._private.unavailable(reason, what, path, remedy)
 
 
 def _close_all(connections: list[Connection]) -> None:
     while connections:
         connections.pop().raw.close()
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        os.lstat(path)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _is_busy(error: sqlite3.OperationalError) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

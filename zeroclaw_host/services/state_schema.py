@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
-from zeroclaw_host.private_files import create
+from zeroclaw_host.private_database import make_with
 
 _VERSION: Final = 1
 
@@ -51,34 +49,7 @@ PRAGMA cell_size_check = ON;
 
 def make_empty(path: Path) -> None:
     """A new database without rows, whole on the disk, that its owner alone can open."""
-    descriptor = create(path)
-    try:
-        raw = connect(path)
-        try:
-            raw.executescript(SETTINGS + _SCHEMA)
-        finally:
-            raw.close()
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """A connection to a file that exists, for one thread at a time; it waits for nobody."""
-    raw = sqlite3.connect(
-        f"file:{quote(str(path))}?mode=rw",
-        uri=True,
-        timeout=0,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    # Bytes that are no text are a damaged row like any other; the library's own error would quote them.
-    raw.text_factory = _text
-    return raw
-
-
-def _text(data: bytes) -> str:
-    return data.decode(errors="surrogateescape")
+    make_with(path, SETTINGS + _SCHEMA)
 
 
 def is_ours(raw: sqlite3.Connection) -> bool:
