@@ -32,7 +32,7 @@ __all__ = ["authority", "peer", "secure", "trusted"]
 
 MANIFEST = (
     b'name = "weather"\nversion = "1.0.0"\nwasm_path = "weather.wasm"\ncapabilities = ["tool"]\n'
-    b'permissions = ["http_client"]\n'
+    b'permissions = ["http_client"]\n[egress]\nhosts = ["declared.example"]\n'
 )
 IDENTITY = InstanceIdentity.default_tool("weather")
 PLENTY_MS = 120_000
