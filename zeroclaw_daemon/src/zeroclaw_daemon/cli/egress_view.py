@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from zeroclaw_daemon.cli.output import say
-from zeroclaw_daemon.cli.remedies import Place, advice_lines, advise
+from zeroclaw_daemon.cli.remedies import Place, advice_lines, advise, remedy_json
 from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
-    from zeroclaw_daemon.config.egress_standing import EgressStanding
+    from zeroclaw_daemon.config.egress_standing import DeploymentRefused, EgressStanding
     from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_daemon.config.store import ConfigStore
     from zeroclaw_daemon.network.report import EgressReport
@@ -91,13 +90,17 @@ def _say_command(command: str | None) -> None:
 
 def egress_json(report: EgressReport, place: Place) -> dict[str, object]:
     """What refuses the whole deployment, and each instance that something is wrong with."""
-    refusal = report.refusal
     return {
-        "refusal": None
-        if refusal is None
-        else {"message": refusal.message, "steps": _steps(refusal.remedies, place)},
+        "refusal": refusal_json(report.refusal, place),
         "instances": [standing_json(standing, place) for standing in report.wanting],
     }
+
+
+def refusal_json(refusal: DeploymentRefused | None, place: Place) -> dict[str, object] | None:
+    """What refuses the whole deployment."""
+    if refusal is None:
+        return None
+    return {"message": refusal.message, "steps": [remedy_json(step, place) for step in refusal.remedies]}
 
 
 def standing_json(standing: EgressStanding, place: Place) -> dict[str, object]:
@@ -120,16 +123,5 @@ def standing_json(standing: EgressStanding, place: Place) -> dict[str, object]:
         ],
         "alias_fault": standing.alias_fault,
         "messages": list(standing.verdict),
-        "steps": _steps(standing.steps, place),
+        "steps": [remedy_json(step, place) for step in standing.steps],
     }
-
-
-def _steps(remedies: Iterable[Remedy], place: Place) -> list[dict[str, object]]:
-    return [
-        {
-            "action": remedy.action.value,
-            "arguments": dict(remedy.arguments),
-            **asdict(advise(remedy, place)),
-        }
-        for remedy in remedies
-    ]

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from zeroclaw_daemon.cli.remedies import Advice, Place, advice_lines, advise
+from zeroclaw_daemon.cli.remedies import Advice, Place, advice_lines, advise, remedy_json
 from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.visible import json_text, visible, visible_lines
 
@@ -90,10 +89,7 @@ def error_json(error: ZeroclawError, place: Place | None) -> dict[str, object]:
     """The same as a JSON object, with the error's own facts. ``remedies`` is there where several things are to be done, and
     holds ``remedy``, the first of them, as well.
     """
-    remedies = [
-        {"action": remedy.action.value, "arguments": dict(remedy.arguments), **asdict(advice)}
-        for remedy, advice in zip(error.remedies, _advice(error, place), strict=False)
-    ]
+    remedies = [] if place is None else [remedy_json(remedy, place) for remedy in error.remedies]
     told: dict[str, object] = {
         "code": error.code,
         "kind": error.kind.name.lower(),

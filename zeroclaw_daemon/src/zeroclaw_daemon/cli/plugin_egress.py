@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from zeroclaw_daemon.cli.completing import complete_package
-from zeroclaw_daemon.cli.egress_view import warn_egress
+from zeroclaw_daemon.cli.egress_view import refusal_json, warn_egress
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, usable_snapshot
 from zeroclaw_daemon.cli.output import say, say_json, table, warn
-from zeroclaw_daemon.cli.remedies import Place, advice_lines, advise
+from zeroclaw_daemon.cli.remedies import Place, advice_lines, advise, remedy_json
 from zeroclaw_host.errors import Kind
 from zeroclaw_host.visible import visible
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_daemon.network.account import Destination, EgressAccount
     from zeroclaw_daemon.network.usage import UsedDestination
-    from zeroclaw_host.errors import Remedy
     from zeroclaw_host.instance import InstanceIdentity
     from zeroclaw_host.package.manifest import Manifest
 
@@ -80,7 +79,7 @@ def egress(
         told: dict[str, object] = {
             "package": manifest.name,
             "usage_known": unavailable is None,
-            "refusal": _refusal_json(refusal, current.place),
+            "refusal": refusal_json(refusal, current.place),
             "instances": [
                 _account_json(account, current.place, alone=refusal is None) for account in accounts
             ],
@@ -223,12 +222,6 @@ def _covered(name: str, entry: str | None) -> str:
     )
 
 
-def _refusal_json(refusal: DeploymentRefused | None, place: Place) -> dict[str, object] | None:
-    if refusal is None:
-        return None
-    return {"message": refusal.message, "steps": _steps(refusal.remedies, place)}
-
-
 def _account_json(account: EgressAccount, place: Place, *, alone: bool) -> dict[str, object]:
     """One instance; nothing about it is advised while the whole deployment is refused."""
     standing = account.standing
@@ -240,10 +233,10 @@ def _account_json(account: EgressAccount, place: Place, *, alone: bool) -> dict[
         "declared": list(standing.declared),
         "granted": list(standing.granted),
         "messages": list(standing.verdict) if alone else [],
-        "steps": _steps(standing.steps, place) if alone else [],
+        "steps": [remedy_json(step, place) for step in standing.steps] if alone else [],
         "destinations": [_destination_json(each) for each in account.destinations],
         "minimal_grant": None if account.minimal is None else asdict(account.minimal),
-        "narrowing": _steps(account.narrowing, place) if alone else [],
+        "narrowing": [remedy_json(step, place) for step in account.narrowing] if alone else [],
     }
 
 
@@ -271,10 +264,3 @@ def _destination_json(destination: Destination) -> dict[str, object]:
             "last": use.last.isoformat(),
         },
     }
-
-
-def _steps(remedies: Iterable[Remedy], place: Place) -> list[dict[str, object]]:
-    return [
-        {"action": each.action.value, "arguments": dict(each.arguments), **asdict(advise(each, place))}
-        for each in remedies
-    ]

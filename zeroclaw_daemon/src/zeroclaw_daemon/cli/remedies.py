@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Final, cast
 
 from zeroclaw_daemon.cli import network_advice
@@ -16,12 +17,21 @@ from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.quoting import Word, command, words
 from zeroclaw_host.visible import is_plain, visible
 
-__all__ = ["Advice", "Place", "advice_lines", "advise", "bind_command"]
+__all__ = ["Advice", "Place", "advice_lines", "advise", "bind_command", "remedy_json"]
 
 
 def advise(remedy: Remedy, place: Place) -> Advice:
     """The remedy in words, with its command."""
     return _RENDERERS[remedy.action](remedy.arguments, place)
+
+
+def remedy_json(remedy: Remedy, place: Place) -> dict[str, object]:
+    """The same for a program, which may want the remedy itself as well."""
+    return {
+        "action": remedy.action.value,
+        "arguments": dict(remedy.arguments),
+        **asdict(advise(remedy, place)),
+    }
 
 
 def _set_config(arguments: Arguments, place: Place) -> Advice:
