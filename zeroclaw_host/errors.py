@@ -63,7 +63,8 @@ class RemedyAction(Enum):
     ADD_TRUSTED_KEY = "add_trusted_key"
     """``key``: trust a publisher key."""
     INSTALL_PLUGIN = "install_plugin"
-    """``source``: install a package."""
+    """``source``, and where the run named them ``registry``, ``alias``, ``egress`` and ``unverified`` (``true``): install a package,
+    and bind its channel with it."""
     REMOVE_PLUGIN = "remove_plugin"
     """``name``: remove a package, or what an interrupted install left under its name."""
     UPDATE_PLUGIN = "update_plugin"

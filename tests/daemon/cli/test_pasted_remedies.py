@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pasting import HOSTILE, SHELLS, UNSHOWABLE, Shell
 
+from zeroclaw_daemon.cli.advice import Alternative
 from zeroclaw_daemon.cli.remedies import Advice, Place, advice_lines, advise, bind_command
 from zeroclaw_host import quoting
 from zeroclaw_host.errors import Remedy, RemedyAction
@@ -44,7 +45,13 @@ OURS: dict[RemedyAction, Callable[[str], Case]] = {
         {"key": h},
         guarded("config set --append", "plugins.security.trusted_publisher_keys", h),
     ),
-    RemedyAction.INSTALL_PLUGIN: lambda h: ({"source": h}, guarded("plugin install", h)),
+    RemedyAction.INSTALL_PLUGIN: lambda h: (
+        {"source": h, "registry": f"/r{h}", "alias": f"a{h}", "egress": f"e{h}"},
+        [
+            *("plugin", "install", "--registry", f"/r{h}", "--channel-alias", f"a{h}", "--egress", f"e{h}"),
+            *guarded("", h),
+        ],
+    ),
     RemedyAction.REMOVE_PLUGIN: lambda h: ({"name": h}, guarded("plugin remove", h)),
     RemedyAction.UPDATE_PLUGIN: lambda h: ({"name": h}, guarded("plugin update", h)),
     RemedyAction.ALLOW_UPDATE: lambda h: (
@@ -255,13 +262,14 @@ def test_whole_lines_elsewhere() -> None:
 
 
 def test_steps_are_told_in_their_order() -> None:
-    advice = (Advice("First.", "a 'b'"), Advice("By hand."), Advice("Last.", "c"))
+    advice = (Advice("First.", "a 'b'"), Advice("By hand."), Advice("Last.", "c"), Alternative("Instead."))
     assert advice_lines(advice, "  ") == [
         "  to do: First.",
         "    a 'b'",
         "  then: By hand.",
         "  then: Last.",
         "    c",
+        "  or: Instead.",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import tomllib
@@ -119,6 +120,31 @@ def test_a_refused_binding_installs_nothing(
     assert (outcome.status, outcome.out) == (status, ""), outcome.err
     assert not (home.plugins / "acme").exists()
     assert (home.config_file.read_text() if home.config_file.exists() else None) == text
+
+
+@pytest.mark.req("PLG-197", "PLG-200", "PLG-231", "PLG-242")
+@pytest.mark.parametrize("installed", [True, False])
+def test_what_an_undecided_binding_prints_is_that_command_once_for_each_decision(
+    home, zeroclaw, channel, installed: bool
+) -> None:
+    """With both pasted, the first one has bound, and nothing is reached."""
+    source = channel(more=HOSTS)
+    tried = ["plugin", "bind", "acme", "--channel-alias", "ops"]
+    if installed:
+        assert zeroclaw("plugin", "install", source, "--no-verify").status == 0
+    else:
+        relative = os.path.relpath(source, home.path)
+        tried = ["plugin", "install", relative, "--no-verify", "--channel-alias", "ops"]
+    refused = zeroclaw(*tried)
+    assert refused.status == 4
+    assert [line.split(":")[0] for line in refused.err.splitlines()[1:4:2]] == ["  to do", "  or"]
+    printed = commands(refused.err)
+    assert [command[command.index("--egress") + 1] for command in printed] == ["none", "declared"]
+    assert source in printed[0] or installed
+    assert zeroclaw(*printed[0]).status == 0
+    assert config(home)["channels"]["plugin"]["ops"]["package"] == "acme"
+    zeroclaw(*printed[1])
+    assert config(home)["plugins"]["entries"] == [{"name": KEY, "egress_hosts": []}]
 
 
 @pytest.mark.req("PLG-232")

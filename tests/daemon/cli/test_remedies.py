@@ -28,7 +28,13 @@ EXAMPLES: dict[RemedyAction, tuple[dict[str, str], list[str] | None]] = {
         {"key": "ab12"},
         ["config", "set", "--append", "plugins.security.trusted_publisher_keys", "ab12"],
     ),
-    RemedyAction.INSTALL_PLUGIN: ({"source": "./a b"}, ["plugin", "install", "./a b"]),
+    RemedyAction.INSTALL_PLUGIN: (
+        {"source": "/a b", "registry": "file:///r", "unverified": "true", "alias": "ops", "egress": "none"},
+        [
+            *("plugin", "install", "--registry", "file:///r", "--no-verify"),
+            *("--channel-alias", "ops", "--egress", "none", "/a b"),
+        ],
+    ),
     RemedyAction.REMOVE_PLUGIN: ({"name": "x"}, ["plugin", "remove", "x"]),
     RemedyAction.CREATE_ROW: (
         {"key": "zpi1_x", "hosts": "a.example,*.b.example"},

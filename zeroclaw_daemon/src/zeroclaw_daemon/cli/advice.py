@@ -21,6 +21,11 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative(Advice):
+    """Advice to follow instead of what is told before it, and not after that."""
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """The installation that commands are printed for.
 
@@ -32,11 +37,15 @@ class Place:
     data_dir_named: bool = False
     platform: Platform | None = None
 
-    def command(self, text: str, *arguments: str) -> str | None:
-        """A command of ours; None when an argument cannot be shown as it is."""
-        if not all(map(is_plain, (self.config_dir, *arguments))):
+    def command(self, text: str, *arguments: str, options: Sequence[str] = ()) -> str | None:
+        """A command of ours; None when an argument cannot be shown as it is.
+
+        :param options: options with their values, ahead of the arguments.
+        """
+        if not all(map(is_plain, (self.config_dir, *options, *arguments))):
             return None
-        return command(self.config_dir, *words(text), *_guarded(arguments), platform=self.platform)
+        parts = (*words(text), *options, *_guarded(arguments))
+        return command(self.config_dir, *parts, platform=self.platform)
 
     def data_command(self, text: str, *arguments: str) -> str:
         """A command of ours that acts on the data directory. Where a variable names that, ``--config-dir`` would lead to another
@@ -62,7 +71,8 @@ def advice_lines(advice: Sequence[Advice], indent: str) -> list[str]:
     """What to do, in its order, each with the command below it. Words, too, that no command goes with."""
     lines: list[str] = []
     for number, each in enumerate(advice):
-        lines.append(f"{indent}{'then' if number else 'to do'}: {visible(each.words)}")
+        following = "or" if isinstance(each, Alternative) else "then"
+        lines.append(f"{indent}{following if number else 'to do'}: {visible(each.words)}")
         if each.command is not None:
             lines.append(f"{indent}  {each.command}")
     return lines

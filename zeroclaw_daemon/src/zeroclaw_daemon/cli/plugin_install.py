@@ -59,7 +59,7 @@ def install(
 
     current = environment(context)
     current.json = as_json
-    binding = _binding(current, channel_alias, egress)
+    binding = _binding(current, channel_alias, egress, lambda: _named(source, registry, no_verify=no_verify))
     snapshot = usable_snapshot(current)
     rows = ConfigRowStore(current.config_store)
     with (
@@ -91,9 +91,23 @@ class _Binding:
         return self.change
 
 
-def _binding(current: Environment, alias: str | None, egress: str | None) -> _Binding | None:
+def _named(source: str, registry: str | None, *, no_verify: bool) -> dict[str, str]:
+    """What was named of an install, for whoever is to run it again, from wherever that is."""
+    from zeroclaw_host.installation.source import LocalSource, parse_source
+    from zeroclaw_host.registry.location import Location
+
+    found = parse_source(source)
+    named = {"source": str(found.path.absolute()) if isinstance(found, LocalSource) else source}
+    if registry is not None:
+        named["registry"] = Location.parse(registry).without_credentials
+    return {**named, "unverified": "true"} if no_verify else named
+
+
+def _binding(
+    current: Environment, alias: str | None, egress: str | None, named: Callable[[], dict[str, str]]
+) -> _Binding | None:
     """What an install is to bind; what can be refused without the package is refused here (PLG-229, PLG-231)."""
-    from zeroclaw_daemon.config.bindings import require_alias, with_binding
+    from zeroclaw_daemon.config.bindings import Egress, require_alias, with_binding
 
     decision = egress_of(egress, "plugin install")
     if alias is None:
@@ -104,7 +118,11 @@ def _binding(current: Environment, alias: str | None, egress: str | None) -> _Bi
             )
         return None
     require_alias(alias)
-    return _Binding(with_binding(current.config_store, alias, decision))
+
+    def deciding(decided: Egress) -> Remedy:
+        return Remedy(RemedyAction.INSTALL_PLUGIN, {**named(), "alias": alias, "egress": decided.value})
+
+    return _Binding(with_binding(current.config_store, alias, decision, deciding))
 
 
 def _tell_installed(report: InstallReport, bound: Bound | None, current: Environment) -> None:

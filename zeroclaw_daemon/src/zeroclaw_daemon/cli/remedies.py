@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Final, cast
 
 from zeroclaw_daemon.cli import network_advice
-from zeroclaw_daemon.cli.advice import Advice, Arguments, Place, advice_lines
+from zeroclaw_daemon.cli.advice import Advice, Alternative, Arguments, Place, advice_lines
 from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.quoting import Word, command, words
 from zeroclaw_host.visible import is_plain, visible
@@ -95,7 +95,19 @@ def _add_trusted_key(arguments: Arguments, place: Place) -> Advice:
 
 
 def _install_plugin(arguments: Arguments, place: Place) -> Advice:
-    return Advice("Install the package.", place.command("plugin install", arguments.get("source", "")))
+    source, egress = arguments.get("source", ""), arguments.get("egress")
+    options: list[str] = []
+    if "registry" in arguments:
+        options += (Word("--registry"), arguments["registry"])
+    if "unverified" in arguments:
+        options.append(Word("--no-verify"))
+    if "alias" in arguments:
+        options += _binding_options(arguments["alias"], egress)
+    return _decided(
+        f"Install the package{', and bind its channel' if 'alias' in arguments else ''}",
+        egress,
+        place.command("plugin install", source, options=options),
+    )
 
 
 def _remove_plugin(arguments: Arguments, place: Place) -> Advice:
@@ -146,18 +158,35 @@ _EGRESS: Final = ("declared", "none")
 
 def bind_command(place: Place, package: str, alias: str | None, egress: str | None) -> str | None:
     """The command that binds a channel; an alias that is the operator's to choose is the bare word ALIAS (PLG-199)."""
-    parts: list[str] = [package, Word("--channel-alias"), alias if alias is not None else Word("ALIAS")]
-    if egress is not None:
-        parts += (Word("--egress"), Word(egress) if egress in _EGRESS else egress)
+    parts = [package, *_binding_options(alias if alias is not None else Word("ALIAS"), egress)]
     if not all(map(is_plain, (place.config_dir, *parts))):
         return None
     return command(place.config_dir, *words("plugin bind"), *parts, platform=place.platform)
 
 
+def _binding_options(alias: str, egress: str | None) -> list[str]:
+    options: list[str] = [Word("--channel-alias"), alias]
+    if egress is not None:
+        options += (Word("--egress"), Word(egress) if egress in _EGRESS else egress)
+    return options
+
+
+def _decided(what: str, egress: str | None, pasted: str | None) -> Advice:
+    """The advice to bind with a decision about the network; the second of two is instead of the first (PLG-200)."""
+    match egress:
+        case "none":
+            return Advice(f"{what}, which reaches nothing then.", pasted)
+        case "declared":
+            return Alternative(f"{what}, which reaches what it declares then.", pasted)
+        case _:
+            return Advice(f"{what}.", pasted)
+
+
 def _bind_channel(arguments: Arguments, place: Place) -> Advice:
     package, alias, egress = (arguments.get(name) for name in ("package", "alias", "egress"))
-    return Advice(
-        f"Bind the channel of {visible(package or 'the package')}.",
+    return _decided(
+        f"Bind the channel of {visible(package or 'the package')}",
+        egress,
         bind_command(place, package, alias, egress) if package is not None else None,
     )
 

@@ -118,8 +118,20 @@ def usable_declaration(manifest: Manifest) -> tuple[str, ...]:
     return declaration_of(manifest, Capability.CHANNEL).hosts
 
 
-def decide(snapshot: Snapshot, manifest: Manifest, alias: str, egress: Egress | None) -> Bound:
+Deciding = Callable[[Egress], Remedy]
+"""What is to be run again with a decision about the network."""
+
+
+def decide(
+    snapshot: Snapshot,
+    manifest: Manifest,
+    alias: str,
+    egress: Egress | None,
+    deciding: Deciding | None = None,
+) -> Bound:
     """What binding would do in a file that is written as today's are. The first refusal that applies is raised, in this order, and nothing is written.
+
+    :param deciding: what a missing ``egress`` is given to; the command that binds an installed package when left out.
 
     :raises NotAChannel: see :func:`require_channel`.
     :raises AliasInvalid: see :func:`require_alias`.
@@ -146,28 +158,39 @@ def decide(snapshot: Snapshot, manifest: Manifest, alias: str, egress: Egress | 
         raise EgressUndecided(
             f"{manifest.name} declares that it reaches {', '.join(declared)}: say --egress declared to grant that, or "
             "--egress none to grant nothing",
-            remedy=Remedy(
-                RemedyAction.BIND_CHANNEL,
-                {"package": manifest.name, "alias": alias, "egress": Egress.NONE.value},
-            ),
+            # In this order: who pastes both has no network (PLG-200).
+            remedies=tuple(map(deciding or _binding(manifest, alias), (Egress.NONE, Egress.DECLARED))),
             details={"package": manifest.name, "alias": alias, "hosts": declared},
         )
     seed = RowSeed(identity, declared if egress is Egress.DECLARED else (), declaration) if missing else None
     return Bound(identity, found is None, owns, seed, declared, egress, declaration.governed)
 
 
+def _binding(manifest: Manifest, alias: str) -> Deciding:
+    """Binding the package, which is installed."""
+    known = {"package": manifest.name, "alias": alias}
+    return lambda egress: Remedy(RemedyAction.BIND_CHANNEL, {**known, "egress": egress.value})
+
+
 class BindingChange:
     """A binding, its row and, for an install, the row of the package's tool: prepared, and written in one save.
 
     :param tool: the row of the package's tool, where it is missing.
+    :param deciding: see :func:`decide`.
     """
 
     def __init__(
-        self, store: ConfigStore, manifest: Manifest, bound: Bound, tool: RowSeed | None = None
+        self,
+        store: ConfigStore,
+        manifest: Manifest,
+        bound: Bound,
+        tool: RowSeed | None = None,
+        deciding: Deciding | None = None,
     ) -> None:
         self._store: Final = store
         self._manifest: Final = manifest
         self._tool: Final = tool
+        self._deciding: Final = deciding
         self._written: Written | None = None
         self.bound = bound
 
@@ -191,7 +214,9 @@ class BindingChange:
 
     def _write(self, draft: Draft) -> None:
         identity = self.bound.identity
-        self.bound = decide(draft.snapshot, self._manifest, identity.binding, self.bound.egress)
+        self.bound = decide(
+            draft.snapshot, self._manifest, identity.binding, self.bound.egress, self._deciding
+        )
         if self.bound.binding_created:
             _add_binding(draft, identity)
         for seed in (self._tool, self.bound.row):
@@ -220,16 +245,20 @@ def bind(store: ConfigStore, manifest: Manifest, alias: str, egress: Egress | No
 
 
 def with_binding(
-    store: ConfigStore, alias: str, egress: Egress | None
+    store: ConfigStore, alias: str, egress: Egress | None, deciding: Deciding
 ) -> Callable[[Manifest], BindingChange]:
-    """What an install prepares for a package whose channel it binds as well (PLG-229, PLG-231)."""
+    """What an install prepares for a package whose channel it binds as well (PLG-229, PLG-231).
+
+    :param deciding: the install itself, since a package whose install is refused cannot be bound.
+    """
 
     def prepare(manifest: Manifest) -> BindingChange:
         require_written_now(store)
-        bound = decide(store.current(), manifest, alias, egress)
+        bound = decide(store.current(), manifest, alias, egress, deciding)
         seed = seed_for(manifest)
         row = ConfigRowStore(store).prepare(seed) if seed is not None else None
-        return BindingChange(store, manifest, bound, seed if row is not None and row.creates else None)
+        tool = seed if row is not None and row.creates else None
+        return BindingChange(store, manifest, bound, tool, deciding)
 
     return prepare
 
