@@ -332,6 +332,25 @@ def test_what_comes_behind_more_pings_than_are_answered_at_once_is_not_forgotten
     assert frames_of(wired.heard()) == [(PONG, b"x" * 125)] * count
 
 
+@pytest.mark.parametrize("small", [frame(PONG, b""), frame(CONT, b"", fin=False)], ids=["pongs", "fragments"])
+def test_a_flood_that_no_event_and_no_answer_bounds_leaves_others_their_turn(
+    small: bytes, wire: Make
+) -> None:
+    """Neither the loop nor the guest waits while one peer's thousands of frames are parsed."""
+    wired = wire()
+    count, in_a_turn = 20_000, 2048
+    begin, end = frame(TEXT, b"", fin=False), frame(CONT, b"behind")
+    wired.far.sendall(begin + small * count + end)
+    turns = 0
+    while wired.connection.receive() != ("message", ("text", "behind")):
+        assert (
+            turns == 0 or wired.connection.moment() is not None
+        )  # it is looked at again without further bytes
+        wired.turn()
+        turns += 1
+    assert turns >= count / in_a_turn
+
+
 def test_what_was_read_when_other_connections_get_their_turn_is_not_forgotten(wire: Make) -> None:
     """As many bytes as are read in a row, the last of which end the message: the descriptor is not readable again."""
     wired = wire()
