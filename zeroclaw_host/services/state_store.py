@@ -25,7 +25,7 @@ from zeroclaw_host.services.state import (
     is_key,
     no_deadline,
 )
-from zeroclaw_host.services.state_database import Connection, InstanceIndex, StateFile, StateUnavailable
+from zeroclaw_host.services.state_database import Connection, InstanceIndex, StateFile
 from zeroclaw_host.services.state_queries import (
     SELECT_ROWS,
     Usages,
@@ -99,7 +99,7 @@ class DurableState:
     def exists(self) -> bool:
         """Whether there is a database.
 
-        :raises StateUnavailable: nobody can tell.
+        :raises StorageError: nobody can tell.
         """
         return self._file.exists
 
@@ -342,7 +342,7 @@ class DurableState:
         self._key_file.read_or_create()
         self._file.create()
 
-    def _broken(self) -> StateUnavailable:
+    def _broken(self) -> StorageError:
         return self._file.unavailable(
             "key_replaced", "was changed by somebody else, or is sealed with another key than the present one"
         )
