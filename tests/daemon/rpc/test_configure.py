@@ -28,6 +28,7 @@ model = "h1"
 [providers.models.echo.bare]
 
 [providers.models.openai.far]
+uri = "far"
 model = "o1"
 """
 

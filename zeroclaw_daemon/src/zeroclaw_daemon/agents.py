@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import anyio.to_thread
+from pydantic import SecretStr
 
 from zeroclaw_daemon.agent.directory import Agent, AgentNotFound
+from zeroclaw_daemon.agent.providers.anthropic import Anthropic
 from zeroclaw_daemon.agent.providers.base import (
     NO_CHOICE,
     ModelChoice,
@@ -19,21 +22,29 @@ from zeroclaw_daemon.agent.providers.base import (
     ProviderNotFound,
 )
 from zeroclaw_daemon.agent.providers.echo import EchoProvider
+from zeroclaw_daemon.agent.providers.openai import OpenAi
+from zeroclaw_daemon.agent.providers.remote import AddressInvalid, Remote, RemoteProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.config.file import Snapshot
+from zeroclaw_daemon.config.installation_key import installation_key
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.saving import storage_error
-from zeroclaw_daemon.config.schema import BUILT_IN_PROVIDER
+from zeroclaw_daemon.config.schema import BUILT_IN_PROVIDER, ModelProvider
 from zeroclaw_daemon.config.schema import Agent as AgentSettings
 from zeroclaw_daemon.records import record
 from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.private_files import make_private
+from zeroclaw_host.services.install_key import InstallKey, SealBroken, is_sealed
+from zeroclaw_host.services.sealing import KeyFile, KeyUnavailable
 from zeroclaw_host.worlds.kinds import Tool
 
 BUILT_IN_AGENT: Final = "assistant"
 """Who answers while no agent is configured (D-26)."""
 _BUILT_IN_SETTINGS: Final = AgentSettings()
 _ECHO: Final = EchoProvider()
+_DIALECTS: Final = {"openai": OpenAi(), "anthropic": Anthropic()}
+_NO_KEY: Final = InstallKey(bytes(32))
+"""Reads what is not sealed, and refuses what is no secret either."""
 ALL_TOOLS: Final = "*"
 
 logger = logging.getLogger(__name__)
@@ -57,13 +68,17 @@ def settings_of(snapshot: Snapshot) -> dict[str, AgentSettings]:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model provider as it is configured. ``model`` is what it is asked for unless an agent or a session says otherwise;
-    ``provider`` is None where this daemon has none of this ``kind``.
+    """A model provider as it is configured.
+
+    :param settings: the path of its settings.
+    :param model: what it is asked for unless an agent or a session says otherwise.
+    :param provider: None where its address cannot be used; ``fault`` then says why.
     """
 
-    kind: str
-    model: str
+    settings: str
+    model: str | None
     provider: Provider | None
+    fault: str = ""
 
 
 class ModelViews:
@@ -71,17 +86,20 @@ class ModelViews:
 
     What is in place belongs to one revision. While another is in force, because the file was edited by hand, its views are
     made when they are first wanted. Thread-safe.
+
+    :param key_file: what the providers' keys are sealed with.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, key_file: KeyFile) -> None:
+        self._key_file = key_file
         self._installed: tuple[str, Mapping[str, Endpoint]] = ("", {})
 
     def prepare(self, candidate: Snapshot) -> Callable[[], None]:
         """Make the views of a candidate, which nobody sees; the returned step puts them in place.
 
-        A provider that this daemon does not have is no reason to refuse a candidate: the turns that want it say so.
+        A provider whose address cannot be used is no reason to refuse a candidate: the turns that want it say so.
         """
-        views = candidate.revision, _endpoints(candidate)
+        views = candidate.revision, _endpoints(candidate, self._key_file)
 
         def install() -> None:
             self._installed = views
@@ -95,7 +113,7 @@ class ModelViews:
         """
         revision, endpoints = self._installed
         if revision != snapshot.revision:
-            endpoints = _endpoints(snapshot)
+            endpoints = _endpoints(snapshot, self._key_file)
             self._installed = snapshot.revision, endpoints
         if name not in endpoints:
             raise ProviderNotFound(sorted(endpoints))
@@ -113,7 +131,7 @@ class ConfiguredAgents:
         self._current = current
         self._paths = paths
         self._tools = tools
-        self.models: Final = ModelViews()
+        self.models: Final = ModelViews(installation_key(paths))
         self._registries: dict[str, tuple[tuple[Tool, ...], ToolRegistry]] = {}
         self._withheld: set[str] = set()
 
@@ -122,7 +140,7 @@ class ConfiguredAgents:
 
         :raises AgentNotFound: there is none of that name.
         :raises ProviderNotFound: the chosen provider is not configured.
-        :raises ProviderError: its provider is of a kind this daemon does not have.
+        :raises ProviderError: its provider's address cannot be used, or no model is named.
         :raises StorageError: its workspace cannot be made.
         """
         snapshot = self._current()
@@ -133,20 +151,19 @@ class ConfiguredAgents:
         return await anyio.to_thread.run_sync(self._build, alias, settings, choice, snapshot)
 
     def _build(self, alias: str, settings: AgentSettings, choice: ModelChoice, snapshot: Snapshot) -> Agent:
-        endpoint = self.models.endpoint(choice.provider or settings.provider, snapshot)
+        name = choice.provider or settings.provider
+        endpoint = self.models.endpoint(name, snapshot)
         if endpoint.provider is None:
-            raise ProviderError(
-                f"agent {alias} wants a model provider of kind {endpoint.kind}, which this daemon does not have",
-                remedy=Remedy(
-                    RemedyAction.SET_CONFIG, {"path": f"agents.{alias}.provider", "value": BUILT_IN_PROVIDER}
-                ),
-            )
+            raise _unusable(f"{endpoint.settings}.uri {endpoint.fault}", endpoint, "uri")
         # The agent's model belongs to the agent's provider.
         own = settings.model if choice.provider is None else None
+        model = choice.model or own or endpoint.model
+        if not model:
+            raise _unusable(f"no model is named for the model provider {name}", endpoint, "model")
         return Agent(
             alias=alias,
             provider=endpoint.provider,
-            model=choice.model or own or endpoint.model,
+            model=model,
             temperature=choice.temperature,
             system_prompt=settings.system_prompt,
             tools=self._registry(alias, settings, snapshot),
@@ -192,13 +209,56 @@ class ConfiguredAgents:
         return str(workspace)
 
 
-def _endpoints(snapshot: Snapshot) -> dict[str, Endpoint]:
-    found = {BUILT_IN_PROVIDER: Endpoint(BUILT_IN_PROVIDER, BUILT_IN_PROVIDER, _ECHO)}
+def _unusable(message: str, endpoint: Endpoint, setting: str) -> ProviderError:
+    remedy = Remedy(RemedyAction.SET_CONFIG, {"path": f"{endpoint.settings}.{setting}"})
+    return ProviderError(message, remedy=remedy)
+
+
+def _endpoints(snapshot: Snapshot, key_file: KeyFile) -> dict[str, Endpoint]:
+    echo = Endpoint(f"providers.models.{BUILT_IN_PROVIDER}", BUILT_IN_PROVIDER, _ECHO)
+    found = {BUILT_IN_PROVIDER: echo}
     for kind, named in snapshot.config.providers.models.items():
         for alias, settings in named.items():
-            provider = _ECHO if kind == BUILT_IN_PROVIDER else None
-            found[f"{kind}.{alias}"] = Endpoint(kind, settings.model or kind, provider)
+            path = f"providers.models.{kind}.{alias}"
+            if kind == BUILT_IN_PROVIDER:
+                found[f"{kind}.{alias}"] = Endpoint(path, settings.model or BUILT_IN_PROVIDER, _ECHO)
+            else:
+                found[f"{kind}.{alias}"] = _remote(kind, alias, settings, key_file)
     return found
+
+
+def _remote(
+    kind: Literal["openai", "anthropic"], alias: str, settings: ModelProvider, key_file: KeyFile
+) -> Endpoint:
+    path = f"providers.models.{kind}.{alias}"
+    remote = Remote(
+        f"{kind}.{alias}",
+        path,
+        settings.uri,
+        partial(_key, settings.api_key, f"{path}.api_key", key_file),
+        float(settings.timeout_secs),
+    )
+    try:
+        return Endpoint(path, settings.model, RemoteProvider(remote, _DIALECTS[kind]))
+    except AddressInvalid as error:
+        return Endpoint(path, settings.model, None, str(error))
+
+
+def _key(sealed: SecretStr | None, path: str, key_file: KeyFile) -> str | None:
+    """A provider's key as it is sent; None where it has none.
+
+    :raises ProviderError: it cannot be unsealed.
+    """
+    text = sealed.get_secret_value() if sealed is not None else ""
+    if not text:
+        return None
+    again = Remedy(RemedyAction.SET_CONFIG, {"path": path})
+    try:
+        return (key_file.read() if is_sealed(text) else _NO_KEY).unseal(text)
+    except KeyUnavailable as error:
+        raise ProviderError(f"{path} cannot be read: {error.message}", remedy=error.remedy) from error
+    except SealBroken as error:
+        raise ProviderError(f"{path} cannot be read: {error.message}", remedy=again) from error
 
 
 def _distinct(tools: Sequence[Tool]) -> list[Tool]:

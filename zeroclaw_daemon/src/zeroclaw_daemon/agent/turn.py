@@ -10,7 +10,7 @@ from typing import Final
 from zeroclaw_daemon.agent.directory import Agent
 from zeroclaw_daemon.agent.events import MessageChunk, ThoughtChunk, ToolCalled, ToolReturned, TurnEvent
 from zeroclaw_daemon.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from zeroclaw_daemon.agent.providers.base import ModelRequest, TextDelta, ThoughtDelta
+from zeroclaw_daemon.agent.providers.base import Finished, ModelRequest, TextDelta, ThoughtDelta
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.strict_json import JsonValue, NotJson, parse
 from zeroclaw_host.errors import Kind, ZeroclawError
@@ -99,6 +99,8 @@ class Turn:
                         await self._emit(ThoughtChunk(text))
                     case ToolCall():
                         calls.append(self._with_own_id(event))
+                    case Finished():
+                        pass  # The end of the stream says the same.
         if not calls:
             self._finished.append(AssistantMessage("".join(self._step_text)))
             self._step_text.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, Protocol, TypeAlias
 
 from zeroclaw_daemon.agent.messages import Message, ToolCall
@@ -73,7 +74,34 @@ class ThoughtDelta:
     text: str
 
 
-ModelEvent: TypeAlias = TextDelta | ThoughtDelta | ToolCall
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one answer as the provider counts them; None where it does not say. ``input_tokens`` are all that were
+    read, those that the provider had kept included.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Ending(Enum):
+    """Why an answer ended."""
+
+    DONE = "done"
+    """The model had nothing to add, or waits for its calls."""
+    CUT = "cut"
+    """There was no room for the rest: the answer is not whole, and its calls are not among the events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of an answer, told last and at most once. A provider that knows nothing of it tells none."""
+
+    ending: Ending = Ending.DONE
+    usage: Usage | None = None
+
+
+ModelEvent: TypeAlias = TextDelta | ThoughtDelta | ToolCall | Finished
 
 
 class Provider(Protocol):
