@@ -146,6 +146,7 @@ class Download(_Pipe):
         self._whole = False
         self._discarding = False
         self._stalled = False
+        self._fed = False
         self.trailers: FieldLines = ()
         """What came after the content; there when :attr:`ended`."""
         self.failure: ZeroclawError | None = None
@@ -160,11 +161,17 @@ class Download(_Pipe):
             return not self._stalled
 
     def feed(self, data: bytes | bytearray) -> None:
-        """Add bytes."""
+        """Add bytes; :meth:`tell` says so to the guest."""
         with self._lock:
             if not self._discarding:
                 self._buffer += data
-        self._guest()
+        self._fed = True
+
+    def tell(self) -> None:
+        """Wake the guest if bytes were fed: once for all of them, because waking can cost more than a small piece."""
+        if self._fed:
+            self._fed = False
+            self._guest()
 
     def end(self, trailers: FieldLines) -> None:
         """The response is whole."""

@@ -32,6 +32,13 @@ from zeroclaw_host.errors import ZeroclawError
 _PIECE: Final = 64 * 1024
 """Bytes read or sent at once; what a connection hands to the system in one piece."""
 
+_STEPS_AT_ONCE: Final = 64
+"""Pieces sent, and pieces or events received, before the loop serves others: a peer that never stops is not to have it alone,
+and one that cuts its response into tiny chunks makes an event of each."""
+
+_AT_ONCE: Final = 0.0
+"""A moment that has come."""
+
 _LARGEST_EVENT: Final = MAX_HEAD_BYTES + _PIECE
 """What h11 keeps of a head that has not ended. The exact limit is on its fields, and is not to depend on how they came."""
 
@@ -78,6 +85,7 @@ class Wire:
         self._begun = False
         self._interim = 0
         self._at_end = False
+        self._unfinished = False
         self._limit = clock() + times.first_byte
 
     # --- for the loop -----------------------------------------------------------------------------------------------
@@ -89,14 +97,19 @@ class Wire:
         return (READABLE if self._receiving else 0) | (WRITABLE if self._leaving else 0)
 
     def moment(self) -> float | None:
-        """When the response is late."""
-        return None if self._over or not self._receiving else self._limit
+        """When the response is late; at once where there is more to do."""
+        if self._over:
+            return None
+        if self._unfinished:
+            return _AT_ONCE
+        return self._limit if self._receiving else None
 
     def ready(self) -> None:
         """Send and receive what can be without waiting."""
         with self._busy:
             if self._over:
                 return
+            self._unfinished = False
             try:
                 self._send()
                 self._receive()
@@ -106,22 +119,27 @@ class Wire:
             except BaseException:
                 self._fail(HttpFailed(Fault.HOST, "the exchange could not be carried on"))
                 raise
+            finally:
+                self._answer.download.tell()
 
     def stop(self) -> None:
         """End it from any thread. The connection is closed, and its slot free, when this returns."""
+        self._over = True  # whatever the loop does for it now goes no further
         with self._busy:  # the loop does not use the connection now, so closing it takes effect at once
-            self._over = True
             self._connection.close()
 
     # --- out --------------------------------------------------------------------------------------------------------
 
     def _send(self) -> None:
         try:
-            while self._next_piece():
+            for _ in range(_STEPS_AT_ONCE):
+                if not self._next_piece():
+                    return
                 count = self._connection.send_now(self._leaving)
                 if not count:
                     return
                 self._leaving = self._leaving[count:]
+            self._unfinished = True
         except ConnectionBroken:
             # A peer may answer before it read everything, and read no more. What it answered is still to be read.
             self._stop_sending()
@@ -163,18 +181,24 @@ class Wire:
     # --- in ---------------------------------------------------------------------------------------------------------
 
     def _receive(self) -> None:
-        while not self._over:
-            waited = not self._receiving
-            self._receiving = self._answer.download.has_room()
-            if not self._receiving:
+        for _ in range(_STEPS_AT_ONCE):
+            if self._over or not self._receive_something():
                 return
-            if waited:
-                self._go_on_until_late()
-            event = self._next_event()
-            if event is not h11.NEED_DATA:
-                self._take(event)
-            elif not self._read():
-                return
+        self._unfinished = True
+
+    def _receive_something(self) -> bool:
+        """One event, or what is needed for one; whether there may be more."""
+        waited = not self._receiving
+        self._receiving = self._answer.download.has_room()
+        if not self._receiving:
+            return False
+        if waited:
+            self._go_on_until_late()
+        event = self._next_event()
+        if event is h11.NEED_DATA:
+            return self._read()
+        self._take(event)
+        return True
 
     def _read(self) -> bool:
         data = self._connection.receive_now(_PIECE)
