@@ -43,12 +43,7 @@ Connect = Callable[[], Any]
 
 def answering_or_holding(plug: Any) -> None:
     """A server of everything: it upgrades who asks for it, and sends others half of a response."""
-    request = b""
-    while b"\r\n\r\n" not in request:
-        data = plug.recv(65_536)
-        if not data:
-            return
-        request += data
+    request = websocket_peers.request_of(plug)
     if b"Sec-WebSocket-Key" in request:
         plug.sendall(websocket_peers.acceptance(request))
     else:
