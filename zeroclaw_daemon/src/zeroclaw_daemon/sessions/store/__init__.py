@@ -1,0 +1,11 @@
+"""What outlives a live session: the conversations of ``acp`` sessions in a database file.
+
+``acp`` is the store as a program uses it, from a thread; ``facade`` the same from the event loop. Below them: ``turn_rows``
+(a turn while it runs, and its recovery), ``transcript`` (what a client sees), ``folding`` (events to pieces to messages, pure),
+``payloads`` (what the columns of JSON hold), ``file`` (the database and its transactions), ``schema``, ``points`` (every moment
+at which something is written).
+
+Two things are kept of a conversation and never mixed up (RPC-132): the transcript, rows that are only ever appended to, and the
+retained context, which is what the model is given next. A turn that runs is a checkpoint: its events, each written before
+anybody hears of it. Its end moves it into the transcript; a turn whose end was never written is moved there by recovery.
+"""
