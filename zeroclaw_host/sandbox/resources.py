@@ -6,6 +6,7 @@ import threading
 from typing import Final, Protocol, runtime_checkable
 
 from zeroclaw_host.errors import Kind, PluginError
+from zeroclaw_host.sandbox.holdings import Holdings
 
 MAX_HANDLES: Final = 16_384
 """Live handles of one store. A Python guest holds fewer than a hundred; this bounds what a hostile one makes the host keep."""
@@ -41,6 +42,8 @@ class ResourceTable:
     """
 
     def __init__(self) -> None:
+        self.holdings = Holdings()
+        """The bytes that are kept behind the handles, as far as they are counted."""
         self._objects: dict[int, object] = {}
         self._next = 1
         self._lock = threading.Lock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from zeroclaw_host.errors import Kind
 from zeroclaw_host.imports.http.fields import FUNCTIONS, LINE_OVERHEAD, MAX_FIELDS_BYTES, Fields
 from zeroclaw_host.imports.http.rules import TooLarge
+from zeroclaw_host.sandbox.resources import ResourceTable
 from zeroclaw_host.sandbox.values import OK, Err, Ok
 
 Make = Callable[..., Any]
@@ -19,9 +21,9 @@ INVALID, REFUSED, IMMUTABLE = (Err((word, None)) for word in ("invalid-syntax", 
 
 
 def call(function: str, *values: Any) -> Any:
-    """A function of ``fields``; none of them looks at the frame."""
+    """A function of ``fields``; of the frame they look at the table alone."""
     [found] = [each for each in FUNCTIONS if each.name.endswith(function)]
-    return found.implementation(None, *values)
+    return found.implementation(SimpleNamespace(table=ResourceTable()), *values)
 
 
 def test_names_are_one_in_any_case_and_values_keep_their_order() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,16 +21,28 @@ from zeroclaw_host.imports.http import OUTGOING_HANDLER, TYPES
 from zeroclaw_host.imports.http.error_codes import NOT_PERMITTED, URI_INVALID, code_of
 from zeroclaw_host.imports.http.fields import Fields
 from zeroclaw_host.imports.http.options import RequestOptions
-from zeroclaw_host.imports.http.requests import MAX_TEXT_BYTES, OutgoingRequest, RequestRefused
+from zeroclaw_host.imports.http.requests import (
+    MAX_PATH_BYTES,
+    MAX_WORD_BYTES,
+    OutgoingRequest,
+    RequestRefused,
+)
 from zeroclaw_host.instance import InstanceIdentity
+from zeroclaw_host.sandbox.holdings import Holdings
+from zeroclaw_host.sandbox.resources import ResourceTable
 from zeroclaw_host.sandbox.values import OK, Err, Ok
 
 Make = Callable[..., Any]
 
 
 def call(function: str, *values: Any) -> Any:
-    """A function of the interface that does not look at the frame."""
-    return TYPES.functions[function].implementation(None, *values)
+    """A function of the interface that looks at nothing of the frame but its table."""
+    return TYPES.functions[function].implementation(SimpleNamespace(table=ResourceTable()), *values)
+
+
+def new(headers: list[tuple[str, bytes]] | None = None) -> OutgoingRequest:
+    """A request with these headers."""
+    return OutgoingRequest(Fields(headers or []), Holdings().open())
 
 
 @pytest.mark.req("PLG-007", "PLG-103")
@@ -71,20 +84,28 @@ BAD = {
     ("name", "value"), [(name, value) for name, values in BAD.items() for value in values]
 )
 def test_what_could_be_taken_for_something_else_is_not_set(name: str, value: Any) -> None:
-    request = OutgoingRequest(Fields())
+    request = new()
     assert call(f"[method]outgoing-request.set-{name}", request, value) == Err()
     assert call(f"[method]outgoing-request.{name}", request) in (None, ("get", None))
 
 
 @pytest.mark.parametrize("over", [0, 1])
 def test_a_path_is_as_long_as_it_may_be_and_no_longer(over: int) -> None:
-    path = "/" * (MAX_TEXT_BYTES + over)
-    request = OutgoingRequest(Fields())
+    path = "/" * (MAX_PATH_BYTES + over)
+    request = new()
     assert call("[method]outgoing-request.set-path-with-query", request, path) == (Err() if over else OK)
 
 
+@pytest.mark.parametrize("over", [0, 1])
+@pytest.mark.parametrize("name", ["method", "scheme", "authority"])
+def test_a_word_is_as_long_as_it_may_be_and_no_longer(name: str, over: int) -> None:
+    word = "a" * (MAX_WORD_BYTES + over)
+    value = word if name == "authority" else ("other", word)
+    assert call(f"[method]outgoing-request.set-{name}", new(), value) == (Err() if over else OK)
+
+
 def prepared(authority: str | None, **more: Any) -> Any:
-    request = OutgoingRequest(Fields(more.pop("headers", [])))
+    request = new(more.pop("headers", []))
     request.authority = authority
     for name, value in more.items():
         setattr(request, name, value)
@@ -150,7 +171,7 @@ def test_fields_that_contradict_themselves_are_not_sent(headers: Any) -> None:
 
 @pytest.mark.parametrize("length", [b"x", b"-1", b"1, 1", b"", b"1" * 20])
 def test_a_body_of_a_length_that_is_none_is_not_opened(length: bytes) -> None:
-    request = OutgoingRequest(Fields([("content-length", length)]))
+    request = new([("content-length", length)])
     assert call("[method]outgoing-request.body", request) == Err()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from zeroclaw_host.egress.http.body import BUFFER_BYTES, Download, Upload
-from zeroclaw_host.egress.http.message import HttpTimes, RequestHead, ResponseHead
+from zeroclaw_host.egress.http.message import FieldLines, HttpTimes, RequestHead, ResponseHead
 from zeroclaw_host.egress.http.wire import Wire
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -46,6 +46,9 @@ class Told:
         self.head: ResponseHead | None = None
         self.download = Download(lambda: None)
         self.download.attach(self._wake, lambda: None)
+
+    def keep(self, lines: FieldLines) -> None:
+        """There is room for everything."""
 
     def begin(self, head: ResponseHead) -> None:
         self.head = head

@@ -21,10 +21,17 @@ _GO_ON_BYTES: Final = BUFFER_BYTES // 2
 """A full buffer is filled further when no more than this is left, so that the wire is not woken for every few bytes."""
 
 Wake = Callable[[], object]
+Keep = Callable[[int], bool]
+"""Asks whether so many bytes more may be kept of an exchange that has no connection any more to be counted by."""
 
 
 def nobody() -> None:
     """Wakes nobody."""
+
+
+def anything(size: int) -> bool:
+    """Keeps as much as comes."""
+    return True
 
 
 class _Pipe:
@@ -94,13 +101,14 @@ class Upload(_Pipe):
                 self._trailers = trailers
         self._wire()
 
-    def abandon(self) -> None:
-        """It will not become whole."""
+    def abandon(self) -> bool:
+        """It will not become whole; whether that was not decided before."""
         with self._lock:
-            if self._state is UploadState.OPEN:
+            if open_still := self._state is UploadState.OPEN:
                 self._state = UploadState.ABANDONED
                 self._buffer.clear()
         self._wire()
+        return open_still
 
     # --- the wire's side --------------------------------------------------------------------------------------------
 
@@ -137,11 +145,13 @@ class Download(_Pipe):
     """A response's content. The wire feeds; the guest reads.
 
     :param drained: called when the response is whole and all of it was read, before anybody can see that it is.
+    :param keep: asked for what is left to be read of a response that failed.
     """
 
-    def __init__(self, drained: Wake) -> None:
+    def __init__(self, drained: Wake, keep: Keep = anything) -> None:
         super().__init__()
         self._drained = drained
+        self._keep = keep
         self._over = False
         self._whole = False
         self._discarding = False
@@ -185,8 +195,12 @@ class Download(_Pipe):
 
     def fail(self, failure: ZeroclawError) -> None:
         """It will not become whole. The first failure counts."""
+        # What it was raised from would keep all that was received, and nobody asks for it.
+        failure.__traceback__ = failure.__cause__ = failure.__context__ = None
         with self._lock:
             if not self._over:
+                if not self._keep(len(self._buffer)):
+                    self._buffer.clear()
                 self.failure = failure
                 self._over = True
         self._guest()

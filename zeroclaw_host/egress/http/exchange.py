@@ -13,8 +13,16 @@ from zeroclaw_host.egress.connection import Connection
 from zeroclaw_host.egress.deadline import Deadline
 from zeroclaw_host.egress.dialer import Dialer
 from zeroclaw_host.egress.failures import ConnectionClosed
-from zeroclaw_host.egress.http.body import Download, Upload, Wake
-from zeroclaw_host.egress.http.message import Fault, HttpFailed, HttpTimes, RequestHead, ResponseHead
+from zeroclaw_host.egress.http.body import Download, Keep, Upload, Wake, anything
+from zeroclaw_host.egress.http.message import (
+    Fault,
+    FieldLines,
+    HttpFailed,
+    HttpTimes,
+    RequestHead,
+    ResponseHead,
+    kept_size,
+)
 from zeroclaw_host.egress.http.wire import Wire
 from zeroclaw_host.egress.io_loop import PROCESS_LOOP, Attachment
 from zeroclaw_host.egress.request import EgressRequest
@@ -34,6 +42,7 @@ class Exchange:
     """One request and its response. Usable from any thread; made by :class:`HttpClient`.
 
     :param wake: called when something changed that a guest may be waiting for.
+    :param keep: asked before anything is kept that stays when the connection has ended.
     """
 
     def __init__(
@@ -44,18 +53,18 @@ class Exchange:
         upload: Upload | None,
         times: HttpTimes,
         wake: Wake,
+        keep: Keep,
         place: Slot,
     ) -> None:
         self.head: ResponseHead | None = None
         """The response's head, once it is there."""
-        self.download = Download(self._drained)
+        self.download = Download(self._drained, keep)
         """The response's content, and what went wrong."""
         self._dialer = dialer
-        self._request = request
-        self._sent = head
         self._upload = upload
         self._times = times
         self._wake = wake
+        self._keep = keep
         self._place = place
         self._lock = threading.Lock()
         self._closed = False
@@ -63,7 +72,10 @@ class Exchange:
         self._connection: Connection | None = None
         self._attachment: Attachment | None = None
         self._deadline = Deadline(times.connect)
-        self._thread = threading.Thread(target=self._open, name="zeroclaw-http", daemon=True)
+        # The thread alone has the request, and keeps it no longer than it takes.
+        self._thread = threading.Thread(
+            target=self._open, args=(request, head), name="zeroclaw-http", daemon=True
+        )
         self.download.attach(wake, self._poke)
         if upload is not None:
             upload.attach(wake, self._poke)
@@ -96,9 +108,15 @@ class Exchange:
             self._thread.join(_PARTING_SECONDS)
         if self._upload is not None:
             self._upload.refuse()
+        self.download.discard()
         self.download.fail(ConnectionClosed("the exchange was closed"))
 
     # --- for its wire -----------------------------------------------------------------------------------------------
+
+    def keep(self, lines: FieldLines) -> None:
+        """See :meth:`Answer.keep`."""
+        if not self._keep(kept_size(lines)):
+            raise HttpFailed(Fault.HOST, "the instance has the host keep as much as it may")
 
     def begin(self, head: ResponseHead) -> None:
         """See :meth:`Answer.begin`."""
@@ -107,9 +125,9 @@ class Exchange:
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
-    def _open(self) -> None:
+    def _open(self, request: EgressRequest, head: RequestHead) -> None:
         try:
-            connection = self._dialer.open(self._request, self._deadline)
+            connection = self._dialer.open(request, self._deadline)
         except ZeroclawError as error:
             self._fail(error)
             return
@@ -118,7 +136,7 @@ class Exchange:
             raise
         finally:
             self._place.release()
-        wire = Wire(connection, self._sent, self._upload, self, self._times)
+        wire = Wire(connection, head, self._upload, self, self._times)
         with self._lock:
             self._connection, self._wire = connection, wire
             closed = self._closed
@@ -165,6 +183,7 @@ class HttpClient:
         upload: Upload | None,
         times: HttpTimes,
         wake: Wake,
+        keep: Keep = anything,
     ) -> Exchange:
         """Begin a request. Whether it is permitted is decided on its thread; the exchange says so.
 
@@ -172,7 +191,7 @@ class HttpClient:
         :raises HttpFailed: no thread can be started for it.
         """
         place = _OPENING.take(request.identity, MAX_OPENING)
-        made = Exchange(self._dialer, request, head, upload, times, wake, place)
+        made = Exchange(self._dialer, request, head, upload, times, wake, keep, place)
         made.start()
         return made
 

@@ -19,6 +19,9 @@ FieldLines = tuple[tuple[bytes, bytes], ...]
 MAX_HEAD_BYTES: Final = 128 * 1024
 """Most bytes of a response's fields, and of its trailers: names, values and four for each line. wasi:http's usual bound."""
 
+LINE_OVERHEAD: Final = 32
+"""What a field line counts beside its name and value where it is kept, as in HTTP/2 (RFC 9113, 6.5.2)."""
+
 MAX_RESPONSE_FIELDS: Final = 256
 """Most field lines of a response. Each costs far more on its way into a guest than on the wire; real ones have dozens."""
 
@@ -134,6 +137,11 @@ class ResponseHead:
 
     status: int
     fields: FieldLines
+
+
+def kept_size(lines: FieldLines) -> int:
+    """About how much memory fields take."""
+    return sum(len(name) + len(value) + LINE_OVERHEAD for name, value in lines)
 
 
 def field_lines(headers: Iterable[tuple[bytes, bytes]], fault: Fault) -> FieldLines:

@@ -20,6 +20,7 @@ from zeroclaw_host.egress.http.message import (
     MAX_HEAD_BYTES,
     MAX_INFORMATIONAL,
     Fault,
+    FieldLines,
     HttpFailed,
     HttpTimes,
     RequestHead,
@@ -47,6 +48,13 @@ class Answer(Protocol):
     """Who is told what came. Called on the loop's thread; must not block."""
 
     download: Download
+
+    def keep(self, lines: FieldLines) -> None:
+        """These fields are to be kept.
+
+        :raises HttpFailed: there is no room for them.
+        """
+        ...
 
     def begin(self, head: ResponseHead) -> None:
         """The response's head is here."""
@@ -126,6 +134,7 @@ class Wire:
         """End it from any thread. The connection is closed, and its slot free, when this returns."""
         self._over = True  # whatever the loop does for it now goes no further
         with self._busy:  # the loop does not use the connection now, so closing it takes effect at once
+            self._finish_reading()
             self._connection.close()
 
     # --- out --------------------------------------------------------------------------------------------------------
@@ -228,12 +237,14 @@ class Wire:
             self._answer.download.feed(event.data)
         elif isinstance(event, h11.Response) and event.http_version in _VERSIONS:
             head = ResponseHead(event.status_code, field_lines(event.headers, Fault.HEAD_SIZE))
+            self._answer.keep(head.fields)
             self._begun = True
             self._go_on_until_late()
             self._answer.begin(head)
         elif isinstance(event, h11.EndOfMessage):
             trailers = field_lines(event.headers, Fault.TRAILER_SIZE)
-            self._over = True
+            self._answer.keep(trailers)
+            self._finish_reading()
             self._stop_sending()
             self._answer.download.end(trailers)
         elif isinstance(event, h11.InformationalResponse) and self._interim < MAX_INFORMATIONAL:
@@ -254,8 +265,12 @@ class Wire:
             what = "go on" if self._begun else "begin"
             raise HttpFailed(Fault.LATE, f"the response did not {what} in time")
 
-    def _fail(self, error: ZeroclawError) -> None:
+    def _finish_reading(self) -> None:
         self._over = True
+        self._machine = h11.Connection(h11.CLIENT)  # the other one keeps what it received
+
+    def _fail(self, error: ZeroclawError) -> None:
+        self._finish_reading()
         self._connection.close()
         self._stop_sending()
         self._answer.download.fail(error)

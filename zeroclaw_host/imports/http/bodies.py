@@ -12,9 +12,10 @@ from zeroclaw_host.egress.http.body import Upload, UploadState
 from zeroclaw_host.egress.http.exchange import Exchange
 from zeroclaw_host.imports.http.error_codes import PROTOCOL_ERROR, ErrorCode, body_size, code_of, stream_error
 from zeroclaw_host.imports.http.fields import Fields
-from zeroclaw_host.imports.http.rules import broken_rule
+from zeroclaw_host.imports.http.rules import broken_rule, too_much_held
 from zeroclaw_host.imports.wasi.streams import MAX_CHUNK, InputStream, OutputStream, Pollable, StreamEnded
 from zeroclaw_host.sandbox.frame import CallFrame
+from zeroclaw_host.sandbox.holdings import Holding
 from zeroclaw_host.sandbox.interface import HostFunction
 from zeroclaw_host.sandbox.values import OK, Err, Ok
 
@@ -25,11 +26,13 @@ class OutgoingBody:
     """The content of a request.
 
     :param declared: how long it has to be, where ``content-length`` says so.
+    :param holding: counts what is written before it is on its way. From then on connections are what is counted.
     """
 
-    def __init__(self, upload: Upload, declared: int | None) -> None:
+    def __init__(self, upload: Upload, declared: int | None, holding: Holding) -> None:
         self.upload = upload
         self.declared = declared
+        self.holding: Holding | None = holding
         self.written = 0
         self.chunked = declared is None
         """Whether trailers can follow it; whoever sends the request knows better."""
@@ -53,7 +56,8 @@ class OutgoingBody:
 
         :raises GuestTrap: its stream is still there.
         """
-        self.upload.abandon()
+        if self.upload.abandon() and self.holding is not None:
+            self.holding.resize(0)
         if self.stream_alive:
             raise broken_rule("an outgoing-body was dropped before its stream")
 
@@ -80,6 +84,8 @@ class BodyOutput(OutputStream):
         if body.declared is not None and written > body.declared:
             body.upload.abandon()
             raise StreamEnded(stream_error(body_size(written)))
+        if body.holding is not None and not body.holding.grow(len(contents)):
+            raise too_much_held()
         body.written = written
         body.upload.write(contents)
 
@@ -193,7 +199,9 @@ def _get_trailers(frame: CallFrame, future: FutureTrailers) -> Ok | Err | None:
     future.given = True
     if download.failure is not None:
         return Ok(Err(code_of(download.failure)))
-    return Ok(Ok(Fields.received(download.trailers) if download.trailers else None))
+    if not download.trailers:
+        return Ok(Ok(None))
+    return Ok(Ok(Fields.received(download.trailers, frame.table.holdings.open())))
 
 
 FUNCTIONS: Final = (

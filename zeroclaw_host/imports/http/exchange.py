@@ -34,7 +34,9 @@ def _handle(frame: CallFrame, request: OutgoingRequest, options: RequestOptions 
             tls=TlsMode.DIRECT if prepared.secure else TlsMode.NONE,
         )
         times = (options or RequestOptions()).times()
-        exchange = client.begin(wanted, prepared.head, prepared.upload, times, frame.table.wake)
+        exchange = client.begin(
+            wanted, prepared.head, prepared.upload, times, frame.table.wake, frame.table.holdings.open().grow
+        )
     except RequestRefused as refused:
         request.close()
         return Err(refused.code)

@@ -9,17 +9,15 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from zeroclaw_host.egress.http.message import MAX_HEAD_BYTES, FieldLines
-from zeroclaw_host.imports.http.rules import TooLarge
+from zeroclaw_host.egress.http.message import LINE_OVERHEAD, MAX_HEAD_BYTES, FieldLines
+from zeroclaw_host.imports.http.rules import TooLarge, too_much_held
 from zeroclaw_host.sandbox.frame import CallFrame
+from zeroclaw_host.sandbox.holdings import Holding, Holdings
 from zeroclaw_host.sandbox.interface import HostFunction
 from zeroclaw_host.sandbox.values import OK, Err, Ok
 
 MAX_FIELDS_BYTES: Final = MAX_HEAD_BYTES
-"""Size of one ``fields``, counted as HTTP/2 counts (RFC 9113, 6.5.2): names, values, and :data:`LINE_OVERHEAD` for each
-line. The same number as for what a peer sends."""
-
-LINE_OVERHEAD: Final = 32
+"""Size of one ``fields``, counted as HTTP/2 counts: names, values, and :data:`LINE_OVERHEAD` for each line. The same number as for what a peer sends."""
 
 FORBIDDEN: Final = frozenset(
     {
@@ -49,21 +47,33 @@ class Fields:
 
     :param lines: names in lower case.
     :param immutable: whether the guest may only read them.
+    :param holding: counts them, and nothing else yet; when left out they are nobody's.
+    :raises TooLarge: the guest holds too much with them.
     """
 
-    __slots__ = ("_lines", "immutable", "size")
+    __slots__ = ("_holding", "_lines", "immutable", "size")
 
-    def __init__(self, lines: Iterable[tuple[str, bytes]] = (), *, immutable: bool = False) -> None:
-        # Never changed in place: copies share it, so that they cost nothing however many a guest makes.
+    def __init__(
+        self,
+        lines: Iterable[tuple[str, bytes]] = (),
+        *,
+        immutable: bool = False,
+        holding: Holding | None = None,
+    ) -> None:
+        # Neither is changed in place: copies share both, so that they cost nothing however many a guest makes.
         self._lines = tuple(lines)
-        self.immutable = immutable
+        self._holding = Holdings().open() if holding is None else holding
         self.size = sum(map(_size, self._lines))
+        self.immutable = immutable
+        if holding is not None and not holding.resize(self.size):
+            raise too_much_held()
 
     @classmethod
-    def received(cls, lines: FieldLines, *, immutable: bool = False) -> Fields:
+    def received(cls, lines: FieldLines, holding: Holding, *, immutable: bool = False) -> Fields:
         """Fields as a peer sent them, without those that are about its connection."""
         decoded = ((name.decode("ascii"), value) for name, value in lines)
-        return cls(((name, value) for name, value in decoded if name not in FORBIDDEN), immutable=immutable)
+        kept = ((name, value) for name, value in decoded if name not in FORBIDDEN)
+        return cls(kept, immutable=immutable, holding=holding)
 
     @property
     def lines(self) -> list[tuple[str, bytes]]:
@@ -85,23 +95,29 @@ class Fields:
         :raises TooLarge: that would be too large; nothing was changed.
         """
         kept = tuple(line for line in self._lines if line[0] != name)
-        self._become((*kept, *((name, value) for value in values)))
+        lines = (*kept, *((name, value) for value in values))
+        self._become(lines, sum(map(_size, lines)))
 
     def append(self, name: str, value: bytes) -> None:
         """One more value of a name.
 
         :raises TooLarge: as :meth:`replace`.
         """
-        self._become((*self._lines, (name, value)))
+        line = (name, value)
+        self._become((*self._lines, line), self.size + _size(line))
 
     def copy(self, *, immutable: bool = False) -> Fields:
         """The same fields."""
-        return Fields(self._lines, immutable=immutable)
+        made = Fields(immutable=immutable)
+        made._lines, made._holding, made.size = self._lines, self._holding, self.size
+        return made
 
-    def _become(self, lines: tuple[tuple[str, bytes], ...]) -> None:
-        size = sum(map(_size, lines))
+    def _become(self, lines: tuple[tuple[str, bytes], ...], size: int) -> None:
         _check(size)
-        self._lines, self.size = lines, size
+        holding = self._holding.another()
+        if not holding.resize(size):
+            raise too_much_held()
+        self._lines, self._holding, self.size = lines, holding, size
 
 
 def _size(line: tuple[str, bytes]) -> int:
@@ -128,7 +144,7 @@ def _all_valid(values: Iterable[bytes]) -> bool:
 
 
 def _new(frame: CallFrame) -> Fields:
-    return Fields()
+    return Fields(holding=frame.table.holdings.open())
 
 
 def _from_list(frame: CallFrame, entries: list[tuple[str, bytes]]) -> Ok | Err:
@@ -138,7 +154,7 @@ def _from_list(frame: CallFrame, entries: list[tuple[str, bytes]]) -> Ok | Err:
             return refused
         if not _all_valid([value]):
             return _INVALID
-    found = Fields((name.lower(), value) for name, value in entries)
+    found = Fields(((name.lower(), value) for name, value in entries), holding=frame.table.holdings.open())
     _check(found.size)
     return Ok(found)
 

@@ -13,7 +13,9 @@ from zeroclaw_host.egress.http.message import HttpFailed, RequestHead
 from zeroclaw_host.imports.http.bodies import OutgoingBody
 from zeroclaw_host.imports.http.error_codes import PROTOCOL_ERROR, URI_INVALID, ErrorCode, body_size, code_of
 from zeroclaw_host.imports.http.fields import Fields
+from zeroclaw_host.imports.http.rules import too_much_held
 from zeroclaw_host.sandbox.frame import CallFrame
+from zeroclaw_host.sandbox.holdings import Holding
 from zeroclaw_host.sandbox.interface import HostFunction
 from zeroclaw_host.sandbox.values import OK, Err, Ok
 
@@ -28,8 +30,11 @@ _TARGET: Final = re.compile(r"\*|[/?][\x21\x22\x24-\x7e]*|")
 _AUTHORITY: Final = re.compile(r"[A-Za-z0-9\-._~%!$&'()*+,;=:@\[\]]+")
 _DIGITS: Final = re.compile(r"[0-9]{1,19}")
 
-MAX_TEXT_BYTES: Final = 64 * 1024
-"""Longest method, path, scheme or authority: longer than any server takes a request line."""
+MAX_PATH_BYTES: Final = 64 * 1024
+"""Longest path with its query: longer than any server takes a request line."""
+
+MAX_WORD_BYTES: Final = 1024
+"""Longest method, scheme or authority. A host has 253 bytes at most; a longer one is left for the policy to refuse."""
 
 _DEFAULT_PORTS: Final = {"HTTP": 80, "HTTPS": 443}
 
@@ -60,15 +65,17 @@ class OutgoingRequest:
     """A request before it is sent.
 
     :param headers: the guest's, from here on the request's.
+    :param holding: counts its path; its content has another one.
     """
 
-    def __init__(self, headers: Fields) -> None:
+    def __init__(self, headers: Fields, holding: Holding) -> None:
         self.headers = headers.copy(immutable=True)
         self.method: Method = ("get", None)
         self.path: str | None = None
         self.scheme: Scheme | None = None
         self.authority: str | None = None
         self.body: OutgoingBody | None = None
+        self.holding = holding
         self._upload: Upload | None = None
 
     def open_body(self) -> OutgoingBody | None:
@@ -80,7 +87,7 @@ class OutgoingRequest:
         if self._upload is not None:
             return None
         self._upload = Upload()
-        self.body = OutgoingBody(self._upload, declared)
+        self.body = OutgoingBody(self._upload, declared, self.holding.another())
         return self.body
 
     def prepare(self) -> Prepared:
@@ -107,6 +114,7 @@ class OutgoingRequest:
         except HttpFailed as failure:
             raise RequestRefused(code_of(failure)) from failure
         if self.body is not None:
+            self.body.holding = None
             self.body.chunked = head.chunked
             if not head.chunked and self.body.declared is None:
                 self.body.declared = 0
@@ -159,12 +167,12 @@ class IncomingRequest:
     """A request to a guest. There is never one."""
 
 
-def _fits(pattern: re.Pattern[str], text: str | None) -> bool:
-    return text is None or (len(text) <= MAX_TEXT_BYTES and pattern.fullmatch(text) is not None)
+def _fits(pattern: re.Pattern[str], text: str | None, most: int = MAX_WORD_BYTES) -> bool:
+    return text is None or (len(text) <= most and pattern.fullmatch(text) is not None)
 
 
 def _new(frame: CallFrame, headers: Fields) -> OutgoingRequest:
-    return OutgoingRequest(headers)
+    return OutgoingRequest(headers, frame.table.holdings.open())
 
 
 def _body(frame: CallFrame, request: OutgoingRequest) -> Ok | Err:
@@ -188,8 +196,10 @@ def _path(frame: CallFrame, request: OutgoingRequest) -> str | None:
 
 
 def _set_path(frame: CallFrame, request: OutgoingRequest, path: str | None) -> Ok | Err:
-    if not _fits(_TARGET, path):
+    if not _fits(_TARGET, path, MAX_PATH_BYTES):
         return Err()
+    if not request.holding.resize(len(path or "")):
+        raise too_much_held()
     request.path = path
     return OK
 

@@ -11,6 +11,7 @@ from zeroclaw_host.imports.http.error_codes import code_of
 from zeroclaw_host.imports.http.fields import Fields
 from zeroclaw_host.imports.wasi.streams import Pollable
 from zeroclaw_host.sandbox.frame import CallFrame
+from zeroclaw_host.sandbox.holdings import Holding
 from zeroclaw_host.sandbox.interface import HostFunction
 from zeroclaw_host.sandbox.values import OK, Err, Ok
 
@@ -35,12 +36,12 @@ class FutureIncomingResponse:
 class IncomingResponse:
     """A response. Dropping it before its body was taken out ends the exchange."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, holding: Holding) -> None:
         head = exchange.head
         assert head is not None, "made when there is a head"
         self.exchange = exchange
         self.status = head.status
-        self.headers = Fields.received(head.fields, immutable=True)
+        self.headers = Fields.received(head.fields, holding, immutable=True)
         self.consumed = False
 
     def close(self) -> None:
@@ -52,8 +53,9 @@ class IncomingResponse:
 class OutgoingResponse:
     """A response of a guest. Guests of this host answer no requests, so it goes nowhere."""
 
-    def __init__(self, headers: Fields) -> None:
+    def __init__(self, headers: Fields, holding: Holding) -> None:
         self.headers = headers.copy(immutable=True)
+        self.holding = holding
         self.status = 200
         self.body_given = False
 
@@ -77,8 +79,9 @@ def _get(frame: CallFrame, future: FutureIncomingResponse) -> Ok | Err | None:
     if exchange.head is None:
         assert exchange.download.failure is not None, "it is answered"
         return Ok(Err(code_of(exchange.download.failure)))
+    response = IncomingResponse(exchange, frame.table.holdings.open())
     future.handed_on = True
-    return Ok(Ok(IncomingResponse(exchange)))
+    return Ok(Ok(response))
 
 
 def _status(frame: CallFrame, response: IncomingResponse) -> int:
@@ -97,7 +100,7 @@ def _consume(frame: CallFrame, response: IncomingResponse) -> Ok | Err:
 
 
 def _new_outgoing(frame: CallFrame, headers: Fields) -> OutgoingResponse:
-    return OutgoingResponse(headers)
+    return OutgoingResponse(headers, frame.table.holdings.open())
 
 
 def _status_code(frame: CallFrame, response: OutgoingResponse) -> int:
@@ -115,7 +118,7 @@ def _outgoing_body(frame: CallFrame, response: OutgoingResponse) -> Ok | Err:
     if response.body_given:
         return Err()
     response.body_given = True
-    return Ok(OutgoingBody(Upload(), None))
+    return Ok(OutgoingBody(Upload(), None, response.holding.another()))
 
 
 FUNCTIONS: Final = (
