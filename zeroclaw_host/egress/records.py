@@ -21,6 +21,12 @@ from zeroclaw_host.visible import visible
 _SHOWN_HOST: Final = 256
 """Characters of a host that a guest named. The longest name there can be is shorter."""
 
+_SHOWN_TEXT: Final = 1024
+"""Characters of a reason. A row with thousands of bad entries has each of them in it."""
+
+_SHOWN_MANY: Final = 32
+"""Addresses of a host, and other lists, in one record. Whoever answers for a name may give it thousands, and a record that is too
+large is dropped."""
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING}
 
@@ -92,7 +98,7 @@ def denial(decision: Decision) -> EgressRecord:
             "reason": reason.value,
             "rule": decision.rule,
             "steps": tuple(
-                f"{step.check.value} {'passed' if step.passed else 'refused'}: {visible(step.by)}"
+                f"{step.check.value} {'passed' if step.passed else 'refused'}: {_shown(step.by, _SHOWN_TEXT)}"
                 for step in decision.steps
             ),
         },
@@ -124,7 +130,7 @@ def anchors_read(anchors: TrustAnchors) -> EgressRecord:
             "machine_loaded": anchors.machine_loaded,
             "bundled": len(anchors.bundled),
             "machine": len(anchors.machine),
-            "problems": tuple(map(visible, anchors.problems)),
+            "problems": tuple(_shown(problem, _SHOWN_TEXT) for problem in anchors.problems[:_SHOWN_MANY]),
         },
     )
 
@@ -138,7 +144,8 @@ def connection_opened(decision: Decision, address: Address, kind: AddressClass) 
         {
             **_request(decision.request),
             "rule": decision.rule,
-            "addresses": tuple(map(address_text, decision.addresses)),
+            "addresses": tuple(map(address_text, decision.addresses[:_SHOWN_MANY])),
+            "address_count": len(decision.addresses),
             "address": address_text(address),
             "address_class": kind.value,
         },
@@ -156,7 +163,7 @@ def connection_failed(granted: Authorisation, failure: ZeroclawError) -> EgressR
             "rule": granted.rule,
             "failure": failure.code,
             "stage": failure.details.get("stage"),
-            "because": visible(failure.message),
+            "because": _shown(failure.message, _SHOWN_TEXT),
         },
     )
 
@@ -189,13 +196,17 @@ def connection_ended(decision: Decision, usage: Usage) -> EgressRecord:
 
 
 def _request(request: EgressRequest) -> dict[str, object]:
-    host = visible(request.host[:_SHOWN_HOST])
     return {
         "plugin": request.identity.package,
         "plugin_capability": request.identity.capability.value,
         "plugin_binding": request.identity.binding,
         "transport": request.transport.value,
-        "host": host if len(request.host) <= _SHOWN_HOST else f"{host}…",
+        "host": _shown(request.host, _SHOWN_HOST),
         "port": request.port,
         "tls_profile": None if request.tls_profile is None else visible(request.tls_profile[:_SHOWN_HOST]),
     }
+
+
+def _shown(text: str, most: int) -> str:
+    """A text, safe to show, and only its beginning where it is long."""
+    return visible(text) if len(text) <= most else f"{visible(text[:most])}…"

@@ -274,6 +274,32 @@ def test_a_plugin_that_makes_up_hosts_fills_no_screen_and_hides_nothing(
     assert [each.host for each in found if each.outcome is Outcome.OPENED] == ["a.example"]
 
 
+@pytest.mark.req("PLG-184")
+def test_no_answer_of_a_resolver_and_no_row_makes_a_record_too_large_to_be_written(
+    net: Make, server: peers.Peer
+) -> None:
+    many = [f"127.0.{number // 250}.{number % 250 + 1}" for number in range(12_000)]
+    mine = net({"a.example": [many]})
+    mine.grant("a.example")
+    mine.open("a.example", server.port).close()
+    bad = [f"*.bad{number}" for number in range(3_000)]
+    mine.grant("a.example", *bad, private=[])
+    assert refusal(mine, port=server.port) == "policy_invalid"
+    hosts = [f"host{number}.of-a-long-row.example" for number in range(3_000)]
+    mine.grant(*hosts)
+    assert refusal(mine, port=server.port) == "host_not_granted"
+    told = [record["attributes"] for record in mine.records()]
+    assert [each.get("error_key") for each in told] == [
+        "plugin_egress_opened",
+        "plugin_egress_connection",
+        "plugin_egress_denied",
+        "plugin_egress_denied",
+    ]
+    assert (told[0]["address"], told[0]["address_count"]) == (many[0], len(many))
+    assert told[0]["addresses"] == many[: len(told[0]["addresses"])]
+    assert all(host in told[3]["remedy"]["command"] for host in hosts)
+
+
 def test_a_ledger_that_cannot_be_written_and_a_disk_that_hangs_hold_no_connection_up(
     net: Make, server: peers.Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from zeroclaw_host.errors import Remedy
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.manifest import Capability
 from zeroclaw_host.services.log_queue import LogQueue
+from zeroclaw_host.services.logging import MAX_RECORD_BYTES
 
 MOST_TOLD: Final = 32
 """Different refusals of one instance that a person at the terminal is told. The log has all of them; a plugin that makes up
@@ -79,8 +80,10 @@ class _Dated:
 
     @property
     def size(self) -> int:
-        """Bytes of its texts, nearly: what a guest named is in there several times."""
-        return sum(len(str(value)) for value in self.record.attributes.values())
+        """Bytes of its texts, nearly: what a guest named is in there several times, and a remedy may hold a whole row. None is
+        too large to be written."""
+        texts = (*self.record.attributes.values(), *(remedy.arguments for remedy in self.record.remedies))
+        return min(sum(len(str(each)) for each in texts), MAX_RECORD_BYTES)
 
 
 class _Told:
