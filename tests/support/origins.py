@@ -9,16 +9,16 @@ import hashlib
 import json
 import runpy
 import ssl
-import sys
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Final, cast
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape
+
+import http_origins
 
 _DOCUMENTED: Final = Path(__file__).parents[2] / "example-plugins" / "weather" / "tests" / "service.py"
 
@@ -57,72 +57,39 @@ class Origin:
         self, service: Service, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
     ) -> None:
         self.requests: list[Asked] = []
-        origin = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def answer(self) -> None:
-                asked = _asked(self)
-                origin.requests.append(asked)
-                answer = service(asked)
-                self.send_response(answer.status)
-                for name, value in answer.headers.items():
-                    self.send_header(name, value)
-                if answer.status != 304:
-                    self.send_header("content-length", str(len(answer.body)))
-                self.end_headers()
-                if self.command != "HEAD" and answer.status != 304:
-                    self.wfile.write(answer.body)
-
-            def do_GET(self) -> None:
-                self.answer()
-
-            def do_HEAD(self) -> None:
-                self.answer()
-
-            def do_POST(self) -> None:
-                self.answer()
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Say nothing: the requests are kept."""
-
-        self._server = _Server(("127.0.0.1", 0), Handler)
-        if tls is not None:
-            self._server.socket = tls.wrap_socket(
-                self._server.socket, server_side=True, do_handshake_on_connect=False
-            )
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self.port: int = self._server.server_address[1]
+        self._service = service
+        self._origin = http_origins.Origin(self._answer, tls=tls)
+        self.port = self._origin.port
         self.url = f"{'http' if tls is None else 'https'}://{host}:{self.port}"
 
     def __enter__(self) -> Origin:
-        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._origin.close()
+
+    def _answer(self, wire: http_origins.Asked) -> None:
+        asked = _asked(wire)
+        self.requests.append(asked)
+        answer = self._service(asked)
+        has_content = answer.status != HTTPStatus.NOT_MODIFIED
+        length = {"content-length": str(len(answer.body))} if has_content else {}
+        head = "".join(f"{name}: {value}\r\n" for name, value in {**answer.headers, **length}.items())
+        body = answer.body if has_content and asked.method != "HEAD" else b""
+        status = HTTPStatus(answer.status)
+        wire.send(f"HTTP/1.1 {status.value} {status.phrase}\r\n{head}\r\n".encode() + body)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # its end waits for the answers that are being given
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away, or does not trust the certificate, is the test's own affair; the rest is shown."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)  # pyright: ignore[reportArgumentType]
-
-
-def _asked(handler: BaseHTTPRequestHandler) -> Asked:
-    target = urlsplit(handler.path)
+def _asked(wire: http_origins.Asked) -> Asked:
+    target = urlsplit(wire.target)
     return Asked(
-        handler.command,
+        wire.method,
         target.path,
         {name: values[-1] for name, values in parse_qs(target.query, keep_blank_values=True).items()},
-        {name.lower(): value for name, value in handler.headers.items()},
-        handler.rfile.read(int(handler.headers.get("content-length") or 0)),
+        dict(wire.headers),
+        wire.body(),
     )
 
 
