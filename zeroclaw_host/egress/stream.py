@@ -1,7 +1,7 @@
 """Bytes that come and go while nobody waits for them: an open connection on the I/O loop, between two bounded buffers.
 
-What arrives is kept in chunks until it is taken; once so many wait that no more are read, the peer has to wait too. What is
-to be sent stands in a queue. When the connection has ended, what had arrived before can still be taken.
+What arrives is kept in chunks until it is taken, small pieces of it together; once so many wait that no more are read, the
+peer has to wait too. What is to be sent stands in a queue. When the connection has ended, what had arrived before can still be taken.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zeroclaw_host.egress.io_loop import PROCESS_LOOP, READABLE, WRITABLE, Attac
 from zeroclaw_host.errors import Kind, ZeroclawError
 
 CHUNK_BYTES: Final = 16 * 1024
-"""Most bytes of one chunk that arrived."""
+"""Most bytes of one chunk that arrived, and of one read."""
 
 MAX_CHUNKS: Final = 64
 """Chunks that wait to be taken. At this many, nothing more is read."""
@@ -28,7 +28,7 @@ MAX_WRITES: Final = 64
 """Writes that wait to be sent."""
 
 _STEPS_AT_ONCE: Final = 2 * MAX_CHUNKS
-"""Chunks read and written before the loop serves others."""
+"""Reads and writes before the loop serves others."""
 
 
 class StreamEnd(Enum):
@@ -91,7 +91,7 @@ class BufferedStream:
         self._changed = changed
         self._loop = loop
         self._lock = threading.Lock()
-        self._arrived: deque[bytes] = deque()
+        self._arrived: deque[bytearray] = deque()
         self._writes: deque[Write] = deque()
         self._end: StreamEnd | None = None
         self._broken = False
@@ -119,7 +119,7 @@ class BufferedStream:
         """The next chunk, of at most :data:`CHUNK_BYTES`; None when there is none now."""
         with self._lock:
             full = len(self._arrived) >= MAX_CHUNKS
-            taken = self._arrived.popleft() if self._arrived else None
+            taken = bytes(self._arrived.popleft()) if self._arrived else None
         if full:
             self._attachment.poke()
         return taken
@@ -222,10 +222,13 @@ class BufferedStream:
             return True
         if data is None:
             return False
-        if data:
-            self._arrived.append(data)
-        else:
+        if not data:
             self._finish(StreamEnd.FAILED if self._broken else StreamEnd.PEER)
+        elif self._arrived and len(self._arrived[-1]) + len(data) <= CHUNK_BYTES:
+            # Whoever takes it may have few looks, and a peer or a network that sends it in crumbs is not to use them up.
+            self._arrived[-1] += data
+        else:
+            self._arrived.append(bytearray(data))
         return True
 
     def _write(self) -> bool:
@@ -255,10 +258,10 @@ class BufferedStream:
     def _finish(self, end: StreamEnd) -> None:
         if self._end is not None:
             return
-        self._end = end
-        self._fail_writes()
         self._attachment.detach()
         self._connection.close()
+        self._fail_writes()
+        self._end = end  # last: who sees it may count on the slot being free
 
     def _secure(self, deadline: Deadline, done: Callable[[ZeroclawError | None], object]) -> None:
         error: ZeroclawError | None = None

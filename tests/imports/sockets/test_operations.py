@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import peers
@@ -225,17 +226,70 @@ def test_what_a_peer_said_is_read_though_nothing_can_be_sent_to_it_any_more(
     net = network(HOSTS)
     plug = guest(net).connect(peer(told).port)
     there = told.there()
-    for number in range(MAX_CHUNKS):
-        there.sendall(b"%02d" % number)
-        assert peers.eventually(lambda number=number: plug.pending() == number + 1)
+    data, sent = memoryview(bytes(range(251)) * 50_000), 0
+    there.setblocking(False)
+
+    def full() -> bool:
+        nonlocal sent
+        with suppress(BlockingIOError):
+            sent += there.send(data[sent:])
+        return plug.pending() == MAX_CHUNKS
+
+    assert peers.eventually(full)
     there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     there.close()
     assert peers.eventually(lambda: plug.send(b"x") == Err("closed"))
     assert plug.send(b"x") == Err("closed")
-    for number in range(MAX_CHUNKS):
-        assert plug.receive() == Ok(("data", b"%02d" % number))
-    assert plug.arrives() == ("closed", "io-error")
+    got = b""
+    while (event := plug.arrives())[0] == "data":
+        got += event[1]
+    assert event == ("closed", "io-error")
+    assert len(got) > MAX_CHUNKS  # the buffer, and what the system had behind it
+    assert got == data[: len(got)]
     assert net.held == 0
+
+
+@pytest.mark.parametrize("mode", ["plaintext", "direct-tls"])
+@pytest.mark.usefixtures("trusted")
+def test_crumbs_wait_in_one_chunk_and_cost_one_look(
+    network: Make, guest: Make, peer: Make, secure: Make, told: Told, mode: str
+) -> None:
+    """A call has 1000 looks: whatever pieces a network makes, a mebibyte takes at most 128 of them."""
+    plug = guest(network(HOSTS)).connect(
+        peer(told, tls=secure() if mode == "direct-tls" else None).port, mode=mode
+    )
+    there, arrived = told.there(), plug.resource._stream._arrived
+    for number in range(100):
+        there.sendall(b"%02d" % number)
+        assert peers.eventually(lambda number=number: sum(map(len, arrived)) == 2 * (number + 1))
+    assert plug.pending() == 1
+    there.sendall(bytes(CHUNK_BYTES))
+    assert peers.eventually(lambda: sum(map(len, arrived)) == 200 + CHUNK_BYTES)
+    assert plug.pending() == 2
+    got = [plug.receive().value[1] for _ in range(2)]
+    assert b"".join(got) == b"".join(b"%02d" % number for number in range(100)) + bytes(CHUNK_BYTES)
+    assert max(map(len, got)) <= CHUNK_BYTES
+    assert plug.receive() == IDLE
+
+
+@pytest.mark.req("PLG-124")
+def test_who_sees_the_end_may_connect_again(
+    network: Make, guest: Make, peer: Make, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place in the count is free before the guest can know, or its next connection would be one too many."""
+    net = network(HOSTS, max_connections=1)
+    plug = guest(net).connect(peer(told).port)
+    seen: list[object] = []
+    give_back = net.slots.give_back
+
+    def note(identity: object) -> None:
+        seen.append(plug.resource._stream.end)
+        give_back(identity)
+
+    monkeypatch.setattr(net.slots, "give_back", note)
+    told.go()
+    assert plug.arrives() == ("closed", "peer-closed")
+    assert seen == [None]
 
 
 def test_a_connection_that_the_host_closes_says_so(network: Make, guest: Make, peer: Make) -> None:

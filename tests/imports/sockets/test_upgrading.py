@@ -167,6 +167,7 @@ def close_in_the_middle(connection: socket.socket) -> None:
 
 
 def answer_nonsense(connection: socket.socket) -> None:
+    connection.recv(100)  # said any sooner it would be part of the negotiation
     connection.sendall(b"* BAD no TLS here\r\n")
     peers.hold(connection)
 
