@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 import http_origins
 import peers
 import pytest
+import trustme
 
 from zeroclaw_host.egress.http.body import BUFFER_BYTES
 from zeroclaw_host.egress.http.exchange import MAX_OPENING
@@ -147,6 +149,36 @@ def test_trailers_after_content_of_a_declared_length_are_refused(guest: Make, or
     net.frame.table.close()
 
 
+@pytest.mark.parametrize("line", [("content-length", b"x"), ("host", b"b.example"), ("content-length", b"1")])
+@pytest.mark.parametrize("when", ["before it is sent", "after it was sent"])
+def test_trailers_that_belong_before_the_content_are_refused(
+    guest: Make, origin: Make, when: str, line: tuple[str, bytes]
+) -> None:
+    server, net = origin(http_origins.echo), guest()
+    request = net.request(url(server), method=("post", None))
+    body = net.ok("[method]outgoing-request.body", request)
+    future = net.handle(request) if when == "after it was sent" else None
+    refused = net.call("[static]outgoing-body.finish", body, net.fields(line))
+    assert refused == Err(("HTTP-protocol-error", None))
+    future = net.handle(request) if future is None else future
+    answer = net.answer(future)
+    if not isinstance(answer, tuple):  # the peer answered before it had seen the whole request
+        _, code = net.read(net.body(answer)[1])
+        assert code == ("HTTP-protocol-error", None)
+        answer.close()
+    assert [each.trailers for each in server.asked if each.trailers] == []
+    future.close()
+    assert net.held == 0
+
+
+def test_trailers_of_a_request_that_turns_out_to_have_none_are_refused(guest: Make, origin: Make) -> None:
+    net = guest()
+    request = net.request(url(origin(http_origins.echo)))  # a GET has no content unless it declares some
+    body = net.ok("[method]outgoing-request.body", request)
+    assert net.call("[static]outgoing-body.finish", body, net.fields(("x-sum", b"7"))) == OK
+    assert net.call("handle", request, None) == Err(("HTTP-protocol-error", None))
+
+
 def test_trailers_are_asked_for_without_reading_the_body_and_only_once(guest: Make, origin: Make) -> None:
     text = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
     chunk = b"%x\r\n" % len(BIG) + BIG + b"\r\n"
@@ -176,6 +208,21 @@ def test_https_is_spoken_with_whoever_is_the_host_and_nobody_else(
     assert net.answer(net.get(f"https://b.example:{server.port}/")) == ("TLS-protocol-error", None)
     net.grant("b.example")
     assert net.answer(net.get(f"https://a.example:{server.port}/")) == NOT_PERMITTED
+    assert net.held == 0
+
+
+@pytest.mark.usefixtures("trusted")
+@pytest.mark.req("PLG-356")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_server_that_demands_a_client_certificate_is_a_failure_of_tls(
+    guest: Make, origin: Make, secure: Make, authority: trustme.CA, version: ssl.TLSVersion
+) -> None:
+    """Nothing names a profile over HTTP. In the later version the server says so only after the handshake."""
+    context = secure(clients=authority)
+    context.minimum_version = context.maximum_version = version
+    server, net = origin(http_origins.reply(b"secret"), tls=context), guest()
+    assert net.answer(net.get(f"https://a.example:{server.port}/")) == ("TLS-protocol-error", None)
+    assert server.asked == []
     assert net.held == 0
 
 

@@ -133,6 +133,8 @@ def test_where_a_request_goes(authority: str, scheme: Any, where: Any) -> None:
     [
         *(None, "u@a.example", "u:p@a.example", "a.example.", "a.example:0", "a.example:65536"),
         *("a.example:x", ":80", "a.example:-1", "[::1", "a.example.:80"),
+        *("a.example[::1]", "[::1]x:80", "[::1][::2]", "[v1.a.example]", "[a.example]", "a:80:81", "::1"),
+        *("a.example:+80", "a.example:8_0", "a.example:" + "0" * 200 + "81" * 200),
     ],
 )
 def test_an_authority_that_is_no_host_and_port_is_no_uri(authority: str | None) -> None:

@@ -19,6 +19,9 @@ from zeroclaw_host.sandbox.holdings import Holding
 from zeroclaw_host.sandbox.interface import HostFunction
 from zeroclaw_host.sandbox.values import OK, Err, Ok
 
+_BEFORE_CONTENT: Final = frozenset({b"content-length", b"host"})
+"""Fields that say where a message ends or goes. In trailers they are too late, and could be taken for those of another one."""
+
 # --- out ------------------------------------------------------------------------------------------------------------
 
 
@@ -45,7 +48,7 @@ class OutgoingBody:
             self.upload.abandon()
             return body_size(self.written)
         lines = () if trailers is None else trailers.as_sent()
-        if lines and not self.chunked:
+        if lines and (not self.chunked or any(name in _BEFORE_CONTENT for name, _ in lines)):
             self.upload.abandon()
             return PROTOCOL_ERROR
         self.upload.finish(lines)

@@ -17,6 +17,7 @@ from zeroclaw_host.egress.failures import (
     EgressRefused,
     ResolutionFailed,
     TimeIsUp,
+    TlsBroken,
     TlsConfigurationFailed,
     TlsFailed,
 )
@@ -48,6 +49,7 @@ _OF_FAILURES: Final[tuple[tuple[type[ZeroclawError], ErrorCode], ...]] = (
     (TlsFailed, ("TLS-protocol-error", None)),
     (TlsConfigurationFailed, ("TLS-protocol-error", None)),
     (AttemptFailed, ("connection-refused", None)),
+    (TlsBroken, ("TLS-protocol-error", None)),
     (ConnectionBroken, TERMINATED),
     (ConnectionClosed, TERMINATED),
     (DialCancelled, TERMINATED),

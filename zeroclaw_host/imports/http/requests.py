@@ -28,6 +28,9 @@ _TARGET: Final = re.compile(r"\*|[/?][\x21\x22\x24-\x7e]*|")
 """Visible ASCII without the sign of a fragment, which is never sent."""
 
 _AUTHORITY: Final = re.compile(r"[A-Za-z0-9\-._~%!$&'()*+,;=:@\[\]]+")
+_BRACKETED: Final = re.compile(r"\[[^\[\]]*:[^\[\]]*\](:[0-9]*)?")
+"""An IPv6 address and nothing else but a port. The standard library looks at what is between brackets, wherever they are."""
+
 _DIGITS: Final = re.compile(r"[0-9]{1,19}")
 
 MAX_PATH_BYTES: Final = 64 * 1024
@@ -113,6 +116,8 @@ class OutgoingRequest:
             raise RequestRefused(PROTOCOL_ERROR) from error
         except HttpFailed as failure:
             raise RequestRefused(code_of(failure)) from failure
+        if self._upload is not None and self._upload.trailers and not head.chunked:
+            raise RequestRefused(PROTOCOL_ERROR)
         if self.body is not None:
             self.body.holding = None
             self.body.chunked = head.chunked
@@ -151,6 +156,8 @@ class OutgoingRequest:
     def _destination(self, default_port: int) -> tuple[str, int]:
         """Host and port of the authority. Whether the host is one is the policy's question."""
         if self.authority is None or "@" in self.authority:
+            raise RequestRefused(URI_INVALID)
+        if not {"[", "]"}.isdisjoint(self.authority) and _BRACKETED.fullmatch(self.authority) is None:
             raise RequestRefused(URI_INVALID)
         try:
             parts = urlsplit(f"//{self.authority}")
