@@ -16,7 +16,8 @@ from zeroclaw_host.egress.failures import EgressRefused
 from zeroclaw_host.egress.request import EgressRequest, TlsMode, Transport
 from zeroclaw_host.errors import UsageError
 from zeroclaw_host.instance import InstanceIdentity
-from zeroclaw_sdk.trial_network import Reach, TrialNetwork
+from zeroclaw_sdk.cli.run_command import print_refusals
+from zeroclaw_sdk.trial_network import Reach, Refusal, TrialNetwork
 
 Run = Callable[..., Any]
 
@@ -108,6 +109,26 @@ def test_run_connects_to_what_is_allowed_and_says_what_was_refused(
         assert report["refusals"][0]["options"] == list(options)
 
 
+@pytest.mark.req("PLG-178")
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("tls_profile_unknown", "this command has no TLS profiles"),
+        ("host_invalid", "nothing that can be granted"),
+        ("port_invalid", "nothing that can be granted"),
+        ("metadata_address", "no grant lifts this"),
+        ("mixed_addresses", "no grant lifts this"),
+    ],
+)
+def test_a_refusal_that_no_option_lifts_says_so(reason: str, said: str, capsys: pytest.CaptureFixture[str]):
+    refusal = Refusal("sockets", "[evil]", 1, reason, ())
+    print_refusals([refusal])
+    shown = capsys.readouterr().err
+    assert f"refused sockets to [evil]:1: {reason.replace('_', ' ')}\n" in shown
+    assert said in shown
+    assert "to do" not in shown
+
+
 @pytest.mark.slow
 def test_check_says_what_it_reaches(command: Run, plugin_copy: Callable[[str], Path]):
     network = plugin_copy("network")
@@ -117,7 +138,7 @@ def test_check_says_what_it_reaches(command: Run, plugin_copy: Callable[[str], P
     manifest.write_text(manifest.read_text().partition("[egress]")[0])
     done = command("zeroclaw-plugin", "check", cwd=network)
     assert "network       http, websocket, socket to what an operator grants" in done.out
-    assert "declares no hosts" in done.out
+    assert "declares no hosts ([egress] hosts)" in done.out
     report = command("zeroclaw-plugin", "check", "--json", cwd=network).json
     assert report["transports"] == ["http_client", "websocket_client", "socket_client"]
     assert report["declared_hosts"] == []

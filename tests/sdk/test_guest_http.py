@@ -284,6 +284,17 @@ def test_a_response_is_read_as_often_as_one_likes():
     assert response.json() == {"degrees": 7}
 
 
+@pytest.mark.parametrize("body", [b"", b"hunter2", b'{"a": hunter2}', b"\xff\xfe", b"[" * 100_000])
+def test_an_answer_that_is_no_json_says_so_and_shows_nothing_of_it(body: bytes):
+    with pytest.raises(ValueError, match=r"is no JSON") as failed:
+        answered(Reply(302, body=body)).json()
+    assert f"GET https://api.example.com: the body of this answer (status 302, {len(body)} bytes)" in str(
+        failed.value
+    )
+    assert "hunter2" not in str(failed.value)
+    assert failed.value.__cause__ is None
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "text"),
     [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,6 +211,34 @@ def test_a_connection_that_is_not_opened_says_why(
         dial(FakeWebSocket(URL, error=word))
     assert (type(failed.value), failed.value.code) == (kind, word)
     assert "/live" not in str(failed.value)
+
+
+def test_a_refusal_with_a_tls_profile_names_it_as_well(dial: Callable[..., Any]):
+    with pytest.raises(websocket.Denied, match=r"no TLS profile 'corporate' for this host"):
+        dial(FakeWebSocket(URL, error="destination-denied"), tls_profile="corporate")
+
+
+def words_of(interface: str) -> list[str]:
+    """The error words of an interface of the contract."""
+    text = (Path(__file__).parents[2] / "wit" / "v0" / f"{interface}.wit").read_text(encoding="utf-8")
+    enums = re.findall(r"enum (?:\w|-)*(?:error|close-reason) \{(.*?)\}", text, re.DOTALL)
+    return re.findall(r"^ +([a-z-]+),$", "".join(enums), re.MULTILINE)
+
+
+@pytest.mark.parametrize("word", sorted({*words_of("websocket")} - {"queue-full"}))  # waited for, never told
+def test_every_word_of_a_websocket_is_explained(dial: Callable[..., Any], word: str):
+    with pytest.raises(websocket.WebSocketError) as failed:
+        dial(FakeWebSocket(URL, error=word))
+    assert str(failed.value) != f"wss://chat.example.com: {word}"
+
+
+@pytest.mark.parametrize(
+    "word", sorted({*words_of("sockets")} - {"backpressure", "chunk-too-large", "peer-closed"})
+)
+def test_every_word_of_a_stream_is_explained(dial: Callable[..., Any], word: str):
+    with pytest.raises(sockets.SocketError) as failed:
+        dial(FakeSocket("a.example", 1, error=word))
+    assert str(failed.value) != f"a.example:1: {word}"
 
 
 def test_a_block_that_fails_says_no_goodbye_and_lets_go(dial: Callable[..., Any]):

@@ -194,7 +194,7 @@ def _print_check(report: CheckReport) -> None:
         hosts = ", ".join(map(shown, manifest.egress.hosts))
         out.print(f"network       {transports or 'none'} to {hosts or 'what an operator grants'}")
         if report.network_doubt:
-            out.print(f"  [yellow]{report.network_doubt}[/yellow]")
+            out.print(f"  [yellow]{shown(report.network_doubt)}[/yellow]")
     out.print(f"signature     {report.package.signature.status.value}")
     if report.config:
         table = Table("property", "type", "required", "secret", "meaning", box=None, pad_edge=False)

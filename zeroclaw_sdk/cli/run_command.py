@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from zeroclaw_host.egress.decision import Reason
 from zeroclaw_host.errors import Kind, UsageError, ZeroclawError
 from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.manifest import Capability, Manifest, parse_manifest
@@ -142,7 +143,7 @@ def _print_tool(report: RunReport) -> None:
             print(visible_lines(report.result.output))
         if not report.result.success:
             err.print(f"[red]the tool failed:[/red] {shown_lines(report.result.error or '')}")
-    _print_refusals(report.refusals)
+    print_refusals(report.refusals)
     fuel = f", {report.fuel:,} units of fuel" if report.fuel is not None else ""
     err.print(f"[dim]{report.milliseconds:.0f} ms{fuel}[/dim]")
 
@@ -169,7 +170,7 @@ def _print_warm(report: WarmReport, failure: ZeroclawError | None) -> None:
         err.print(f"[dim]{_figures(call)}[/dim]")
     if failure is not None:
         print_error(failure)
-    _print_refusals(report.refusals)
+    print_refusals(report.refusals)
 
 
 def _figures(call: CallReport) -> str:
@@ -184,10 +185,21 @@ def _print_logs(records: Sequence[LogRecord]) -> None:
         err.print(f"[dim]{record.level:5} {shown(origin)}: {shown_lines(record.message)}{shown(raw)}[/dim]")
 
 
-def _print_refusals(refusals: Sequence[Refusal]) -> None:
+def print_refusals(refusals: Sequence[Refusal]) -> None:
     """What the plugin was not told: it knows only that it was refused."""
     for each in refusals:
         reason = each.reason.replace("_", " ")
         err.print(f"[yellow]refused[/yellow] {each.transport} to {shown(each.host)}:{each.port}: {reason}")
         if each.options:
             err.print(f"  to do: run with {shown(' '.join(each.options))}")
+        else:
+            err.print(f"  {_unlifted(each.reason)}")
+
+
+def _unlifted(reason: str) -> str:
+    """What there is to say where no option helps."""
+    if reason.startswith("tls_profile"):
+        return "this command has no TLS profiles; they are in the row of an operator"
+    if reason in (Reason.HOST_INVALID, Reason.PORT_INVALID):
+        return "this is nothing that can be granted; the plugin has to ask for something else"
+    return "no grant lifts this"

@@ -7,7 +7,7 @@ network of their own (:mod:`zeroclaw_sdk.fake_network`).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NoReturn, Protocol
 
@@ -238,6 +238,12 @@ NO_PERMISSION: Final = (
     "the plugin was built without the permission {permission}: add it to permissions in manifest.toml"
 )
 """What an author is told where the interface is not there."""
+
+
+def explained(word: str, meanings: Mapping[str, str]) -> str:
+    """An interface's word with what it means; the word alone where nobody knows that."""
+    meaning = meanings.get(word)
+    return word if meaning is None else f"{meaning} ({word})"
 
 
 def grant_hint(host: str) -> str:

@@ -14,6 +14,7 @@ when they are used up, errors say ``host-unavailable``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Literal, Self
 
@@ -25,6 +26,7 @@ from zeroclaw_sdk.guest.network import (
     NetworkError,
     NetworkFault,
     SocketPeer,
+    explained,
     grant_hint,
     looks,
 )
@@ -39,6 +41,24 @@ LINE: Final = 64 * 1024
 
 _LARGEST_PORT: Final = 65_535
 _MODES: Final = {None: "plaintext", "direct": "direct-tls", "starttls": "start-tls"}
+
+
+_SAID: Final[Mapping[str, str]] = {
+    "invalid-request": "the host takes no such host, or has no such TLS profile, or it is named without TLS",
+    "resolution-failed": "the host's name has no address",
+    "connection-limit": "the plugin holds as many connections as it may; close others before opening more",
+    "connect-failed": "the host could not be connected to",
+    "tls-configuration-failed": "the certificates that the TLS profile names cannot be used",
+    "tls-handshake-failed": "the other side does not speak TLS, is not trusted, or is not that host",
+    "tls-upgrade-failed": "TLS could not be begun",
+    "io-error": "the stream broke",
+    "host-closed": "the host closed the stream",
+    "invalid-state": "the stream is not where this can be done",
+    "closed": "the connection was closed",
+    "host-unavailable": "outside the calls in which a plugin has a network, or after the 1000 host calls of this one, or because "
+    "the host's grants cannot be read at the moment",
+}
+"""What the interface's words mean to an author."""
 
 
 class SocketError(NetworkError):
@@ -278,13 +298,6 @@ def _error_of(fault: NetworkFault, host: str, port: int) -> SocketError:
             said = NO_PERMISSION.format(permission="socket_client")
         case "access-denied":
             return Denied(f"{where}: {grant_hint(host)}", fault.code)
-        case "host-unavailable":
-            said = (
-                "host-unavailable (outside the calls in which a plugin has a network, or after the 1000 host calls of this one, "
-                "or because the host's grants cannot be read at the moment)"
-            )
-        case "closed":
-            said = "the connection was closed"
         case word:
-            said = word
+            said = explained(word, _SAID)
     return SocketError(f"{where}: {said}", fault.code)

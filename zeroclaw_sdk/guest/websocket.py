@@ -15,7 +15,7 @@ A message has at most 1 MiB. The host answers pings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -29,6 +29,7 @@ from zeroclaw_sdk.guest.network import (
     NetworkError,
     NetworkFault,
     WebSocketPeer,
+    explained,
     grant_hint,
     looks,
 )
@@ -42,6 +43,25 @@ _BUDGET: Final = (
     "outside the calls in which a plugin has a network, or after the 1000 host calls of this one, or because the host cannot "
     "read its configuration at the moment"
 )
+
+
+_SAID: Final[Mapping[str, str]] = {
+    "invalid-options": "the host does not take the URL, a header or the name of the TLS profile as it is; a URL begins with wss:// "
+    "or ws://, names a host, and has no credentials, no fragment, no space and nothing beyond ASCII",
+    "reserved-header": "host, connection, upgrade and sec-websocket-… are headers of the host's",
+    "invalid-subprotocol": "a subprotocol is no token, is there twice, or there are more than 16",
+    "invalid-close": "a plugin cannot close with this code, or the reason has more than 123 bytes",
+    "dns-failed": "the host's name has no address",
+    "connection-limit": "the plugin holds as many connections as it may; close others before opening more",
+    "timeout": "it was not open after 30 seconds",
+    "connect-failed": "the host could not be connected to",
+    "tls-failed": "the other side does not speak TLS, is not trusted, or is not that host",
+    "handshake-failed": "the other side does not open a WebSocket there, or none with these subprotocols",
+    "payload-too-large": "a message has at most 1 MiB, and what arrives at most 256 KiB a frame",
+    "protocol-error": "the other side does not keep to the protocol, or went without a word",
+    "unavailable": _BUDGET,
+}
+"""What the interface's words mean to an author."""
 
 
 class WebSocketError(NetworkError):
@@ -84,7 +104,7 @@ def connect(
     try:
         peer = network.websocket(url, fields, tuple(subprotocols), tls_profile)
     except NetworkFault as fault:
-        raise _error_of(fault, origin, host) from None
+        raise _error_of(fault, origin, host, tls_profile) from None
     return WebSocket(network, peer, origin, host)
 
 
@@ -245,16 +265,17 @@ def _closed(origin: str, end: Closed) -> ConnectionClosed:
     return ConnectionClosed(f"{origin}: the connection ended {how}", end.code, end.reason)
 
 
-def _error_of(fault: NetworkFault, origin: str, host: str) -> WebSocketError:
+def _error_of(fault: NetworkFault, origin: str, host: str, tls_profile: str | None = None) -> WebSocketError:
     match fault.code:
         case "no-permission":
             said = NO_PERMISSION.format(permission="websocket_client")
         case "destination-denied" | "access-denied":
-            return Denied(f"{origin}: {grant_hint(host)}", fault.code)
+            hint = grant_hint(host)
+            if tls_profile is not None:
+                hint += f". It may also have no TLS profile {tls_profile!r} for this host"
+            return Denied(f"{origin}: {hint}", fault.code)
         case "closed":
             return _closed(origin, Closed())
-        case "unavailable":
-            said = f"unavailable ({_BUDGET})"
         case word:
-            said = word
+            said = explained(word, _SAID)
     return WebSocketError(f"{origin}: {said}", fault.code)

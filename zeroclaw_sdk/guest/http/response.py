@@ -90,10 +90,17 @@ class Response:
     def json(self) -> Any:
         """The body as a JSON value.
 
-        :raises ValueError: it is none.
+        :raises ValueError: it is none. What it says shows nothing of the body, and names the status, which often is the reason.
         :raises HttpError: it cannot be read.
         """
-        return json.loads(self.read())
+        body = self.read()
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            what = str(error) if isinstance(error, json.JSONDecodeError) else type(error).__name__
+            raise ValueError(
+                f"{self._what}: the body of this answer (status {self.status}, {len(body)} bytes) is no JSON: {what}"
+            ) from None
 
     @property
     def text(self) -> str:
