@@ -23,6 +23,7 @@ from zeroclaw_host.egress.failures import (
     ConnectionBroken,
     ConnectionClosed,
     Stage,
+    TlsBroken,
     TlsFailed,
 )
 from zeroclaw_host.egress.hosts import Address
@@ -272,7 +273,8 @@ class Connection:
         except OSError as error:
             if self._closed:
                 raise ConnectionClosed("the connection was closed") from error
-            raise ConnectionBroken(f"the connection failed: {error.strerror or error}") from error
+            what = TlsBroken if _is_of_tls(error) else ConnectionBroken
+            raise what(f"the connection failed: {error.strerror or error}") from error
 
     def _secure(self, deadline: Deadline) -> None:
         if self._context is None or self._secured:
@@ -288,6 +290,13 @@ class Connection:
         except (OSError, ValueError) as error:
             raise _tls_failed(error) from error
         self._secured = True
+
+
+def _is_of_tls(error: OSError) -> bool:
+    """Whether it was TLS that failed, and not what is below it or a peer that went without a word."""
+    return isinstance(error, ssl.SSLError) and not isinstance(
+        error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError
+    )
 
 
 def _tls_failed(error: BaseException) -> TlsFailed:

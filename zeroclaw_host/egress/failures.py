@@ -120,6 +120,13 @@ class ConnectionBroken(ZeroclawError):
     kind = Kind.UNAVAILABLE
 
 
+class TlsBroken(ConnectionBroken):
+    """TLS ended an open connection: an alert came, or what came was no TLS. A peer that demands a client certificate says
+    so only now, in TLS 1.3."""
+
+    code = "tls_broken"
+
+
 class ConnectionClosed(ZeroclawError):
     """The connection was closed on this side."""
 
