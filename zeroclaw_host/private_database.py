@@ -31,10 +31,13 @@ class PrivateDatabase:
     :param noun: what it is to a person, as the beginning of a sentence.
     :param error: the kind of its errors. Their ``details`` hold ``path`` and ``reason``, a word: ``link``, ``not_a_file``,
         ``open_to_others``, ``foreign``, ``damaged``, ``busy``, ``failed``, or what its user calls :meth:`unavailable` with.
+    :param expendable: whether nothing is lost that matters when somebody takes a foreign or damaged one away: then its
+        error says so.
     """
 
-    def __init__(self, path: Path, noun: str, error: type[StorageError]) -> None:
+    def __init__(self, path: Path, noun: str, error: type[StorageError], *, expendable: bool = False) -> None:
         self.path: Final = path
+        self._expendable = expendable
         self._noun = noun
         self._error = error
         self._beside = [path.with_name(path.name + suffix) for suffix in SIDE_FILES]
@@ -132,13 +135,24 @@ class PrivateDatabase:
         if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return self.unavailable("busy", "has been in use by another program for too long")
         if primary == sqlite3.SQLITE_NOTADB:
-            return self.unavailable("foreign", "is no database")
+            return self.foreign("is no database")
         if primary == sqlite3.SQLITE_CORRUPT:
-            return self.unavailable("damaged", "is damaged")
+            return self.damaged()
         remedy = None
         if primary == sqlite3.SQLITE_FULL:
             remedy = Remedy(RemedyAction.FREE_SPACE, {"path": str(self.path)})
         return self.unavailable("failed", f"cannot be used: {error}", remedy=remedy)
+
+    def foreign(self, what: str) -> StorageError:
+        """The error for a file of somebody else's."""
+        return self.unavailable("foreign", what, remedy=self._to_take_away())
+
+    def damaged(self) -> StorageError:
+        """The error for a file that holds what was never written there."""
+        return self.unavailable("damaged", "is damaged", remedy=self._to_take_away())
+
+    def _to_take_away(self) -> Remedy | None:
+        return Remedy(RemedyAction.CLEAR_BY_HAND, {"path": str(self.path)}) if self._expendable else None
 
     def unavailable(
         self, reason: str, what: str, path: Path | None = None, remedy: Remedy | None = None

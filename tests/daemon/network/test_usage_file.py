@@ -274,7 +274,7 @@ def test_a_link_and_a_file_open_to_others_are_refused(path: Path, tmp_path: Path
     for target in (tmp_path / "elsewhere", tmp_path / "nowhere"):
         path.unlink(missing_ok=True)
         path.symlink_to(target)
-        with pytest.raises(UsageUnavailable, match="is not a regular file"):
+        with pytest.raises(UsageUnavailable, match="is a link"):
             UsageFile(path).add({key(): tally()})
     assert not (tmp_path / "nowhere").exists()
 

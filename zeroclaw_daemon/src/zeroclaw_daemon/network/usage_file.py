@@ -8,21 +8,17 @@ bounds of their own, so that neither pushes the other out.
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import sqlite3
-import stat
 from collections.abc import Generator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, cast
-from urllib.parse import quote
 
 from zeroclaw_daemon.network.usage import SEVERAL, Key, Outcome, Tally, UsedDestination, added_up
-from zeroclaw_host.errors import NO_SPACE, Remedy, RemedyAction, StorageError
+from zeroclaw_host.errors import StorageError
 from zeroclaw_host.instance import InstanceIdentity
-from zeroclaw_host.private_files import create, make_private, sync_directory
+from zeroclaw_host.private_database import Identity, PrivateDatabase, connect, make_with
 
 KEPT: Final[Mapping[Outcome, int]] = {
     Outcome.OPENED: 1000,
@@ -71,14 +67,11 @@ PRAGMA cell_size_check = ON;
 """
 """A machine that stops may take the last moments with it, and leaves the rest whole: no call waits for a disk."""
 
-_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
-"""What the database keeps beside its file, by the end of its name."""
-
 
 class UsageUnavailable(StorageError):
     """The ledger of what plugins used of the network cannot be read or written. Plugins go on without it.
 
-    ``details`` holds ``path``.
+    ``details`` holds ``path`` and ``reason``, as of :class:`~zeroclaw_host.private_database.PrivateDatabase`.
     """
 
     code = "egress_usage_unavailable"
@@ -96,8 +89,11 @@ class UsageFile:
 
     def __init__(self, path: Path, *, kept: Mapping[Outcome, int] = KEPT) -> None:
         self.path: Final = path
+        self._private = PrivateDatabase(
+            path, "the ledger of what plugins used of the network", UsageUnavailable, expendable=True
+        )
         self._kept = kept
-        self._open: tuple[sqlite3.Connection, tuple[int, int]] | None = None
+        self._open: tuple[sqlite3.Connection, Identity] | None = None
 
     def add(self, tallies: Mapping[Key, Tally]) -> None:
         """Count all of it in, or nothing.
@@ -105,9 +101,9 @@ class UsageFile:
         :raises UsageUnavailable: it could not be written.
         """
         with self._failures():
-            if not self._exists():
+            if not self._private.exists:
                 self.close()
-                self._create()
+                self._private.create(lambda temporary: make_with(temporary, _SCHEMA))
             raw = self._connection()
             raw.execute("BEGIN IMMEDIATE")
             for key, tally in tallies.items():
@@ -119,7 +115,7 @@ class UsageFile:
     def read(self, identity: InstanceIdentity) -> tuple[UsedDestination, ...]:
         """See :func:`read_usage`."""
         with self._failures():
-            if not self._exists():
+            if not self._private.exists:
                 return ()
             raw = self._connection()
             rows = raw.execute(
@@ -153,18 +149,12 @@ class UsageFile:
 
     def _connection(self) -> sqlite3.Connection:
         """The open database of the file that is there now."""
-        file = self._look()
+        file = self._private.look()
         if self._open is not None:
             if self._open[1] == file:
                 return self._open[0]
             self.close()
-        raw = sqlite3.connect(
-            f"file:{quote(str(self.path))}?mode=rw",
-            uri=True,
-            timeout=BUSY_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        raw = connect(self.path, busy_seconds=BUSY_SECONDS)
         try:
             raw.text_factory = _text
             raw.executescript(_SETTINGS)
@@ -179,104 +169,22 @@ class UsageFile:
         (version,) = raw.execute("PRAGMA user_version").fetchone()
         columns = tuple(row[1] for row in raw.execute("PRAGMA table_info(used)"))
         if version != _VERSION or columns != _COLUMNS:
-            raise self._unavailable("is no ledger of this program and version", left=self.path)
+            raise self._private.foreign("is no ledger of this program and version")
         if raw.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
-            raise self._unavailable("is damaged", left=self.path)
-
-    def _exists(self) -> bool:
-        """Whether there is a file.
-
-        :raises UsageUnavailable: it is gone and left something beside its place, which the database would take for the latest
-            part of whatever is put there.
-        """
-        if _is_there(self.path):
-            return True
-        for suffix in _SIDE_FILES:
-            beside = self.path.with_name(self.path.name + suffix)
-            if _is_there(beside) and not _is_there(self.path):
-                raise self._unavailable("is gone, and what belongs to it is not", left=beside)
-        return _is_there(self.path)
-
-    def _look(self) -> tuple[int, int]:
-        """The file that is there, and that nobody else can have written it."""
-        found = os.lstat(self.path)
-        if not stat.S_ISREG(found.st_mode):
-            raise self._unavailable("is not a regular file", left=self.path)
-        if found.st_mode & 0o077:
-            raise self._unavailable(
-                "can be read or written by others than its owner",
-                Remedy(RemedyAction.RESTRICT_FILE, {"path": str(self.path)}),
-            )
-        return found.st_dev, found.st_ino
-
-    def _create(self) -> None:
-        """Make an empty database unless there is one by now. Others find no file, or the whole of it."""
-        make_private(self.path.parent)
-        temporary = self.path.with_name(f"{self.path.name}-{secrets.token_hex(8)}.partial")
-        try:
-            os.close(create(temporary))
-            with closing(sqlite3.connect(temporary, isolation_level=None)) as raw:
-                raw.executescript(_SCHEMA)
-            os.link(temporary, self.path)
-        except (OSError, sqlite3.Error):
-            # Somebody who was quicker sweeps files like this one away, at any moment; then his is the one.
-            if not _is_there(self.path):
-                raise
-        finally:
-            for left in self.path.parent.glob(f"{self.path.name}-*.partial*"):
-                with suppress(OSError):
-                    left.unlink()
-        sync_directory(self.path.parent)
+            raise self._private.damaged()
 
     @contextmanager
     def _failures(self) -> Generator[None]:
-        """Turn what the system and the database say into our error, and begin anew with the file at its next use."""
+        """Have whatever is wrong end as our error, and begin anew with the file at its next use."""
         try:
-            yield
-        except OSError as error:
-            self.close()
-            full = error.errno in NO_SPACE
-            said = (error.strerror or type(error).__name__).lower()
-            raise self._unavailable(
-                f"cannot be used: {said}", self._free_space() if full else None
-            ) from error
-        except sqlite3.Error as error:
-            self.close()
-            raise self._of_database(error) from error
+            with self._private.failures():
+                yield
         except _RowBroken as error:
             self.close()
-            raise self._unavailable("is damaged", left=self.path) from error
+            raise self._private.damaged() from error
         except UsageUnavailable:
             self.close()
             raise
-
-    def _of_database(self, error: sqlite3.Error) -> UsageUnavailable:
-        match getattr(error, "sqlite_errorcode", 0) & 0xFF:
-            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-                return self._unavailable("has been in use by another program for too long")
-            case sqlite3.SQLITE_NOTADB:
-                return self._unavailable("is no database", left=self.path)
-            case sqlite3.SQLITE_CORRUPT:
-                return self._unavailable("is damaged", left=self.path)
-            case sqlite3.SQLITE_FULL:
-                return self._unavailable("cannot be written: the disk is full", self._free_space())
-            case _:
-                return self._unavailable(f"cannot be used: {error}")
-
-    def _free_space(self) -> Remedy:
-        return Remedy(RemedyAction.FREE_SPACE, {"path": str(self.path)})
-
-    def _unavailable(
-        self, what: str, remedy: Remedy | None = None, *, left: Path | None = None
-    ) -> UsageUnavailable:
-        """The error that says what is wrong; ``left`` is what somebody has to look at, and take away."""
-        if left is not None:
-            remedy = Remedy(RemedyAction.CLEAR_BY_HAND, {"path": str(left)})
-        return UsageUnavailable(
-            f"the ledger of what plugins used of the network {what} ({left or self.path})",
-            remedy=remedy,
-            details={"path": str(self.path)},
-        )
 
 
 def read_usage(path: Path, identity: InstanceIdentity) -> tuple[UsedDestination, ...]:
@@ -286,15 +194,6 @@ def read_usage(path: Path, identity: InstanceIdentity) -> tuple[UsedDestination,
     """
     with closing(UsageFile(path)) as file:
         return file.read(identity)
-
-
-def _is_there(path: Path) -> bool:
-    """Whether anything has this name, be it a link to nowhere."""
-    try:
-        os.lstat(path)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 _THIS: Final = " AND ".join(f"{column} = ?" for column in Key._fields)
