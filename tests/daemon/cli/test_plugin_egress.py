@@ -237,14 +237,30 @@ def test_an_account_that_cannot_be_read_is_said_and_the_rest_is_told(home, zeroc
     ledger(use("api.example")).write_bytes(b"no ledger at all" * 1000)
     outcome = zeroclaw("plugin", "egress", "weather")
     assert outcome.status == 7
-    assert "what was used is not known" in outcome.err
-    assert [line.split("\t")[1] for line in outcome.out.splitlines()] == [
-        "*.weather.example",
-        "api.example",
-        "old.example",
+    lines = outcome.err.splitlines()
+    [said] = [index for index, line in enumerate(lines) if "what was used is not known" in line]
+    assert lines[said + 1].startswith("  to do: Look at ")
+    assert shlex.split(lines[said + 2]) == ["ls", "-lA", str(home.data / "plugin-egress.db")]
+    assert [(line.split("\t")[1], line.split("\t")[5]) for line in outcome.out.splitlines()] == [
+        ("*.weather.example", "not known"),
+        ("api.example", "not known"),
+        ("old.example", "not known"),
     ]
     as_json = zeroclaw("plugin", "egress", "weather", "--json")
     assert (as_json.status, as_json.json["usage_known"]) == (7, False)
+    assert as_json.json["usage_fault"]["message"] in lines[said]
+    assert as_json.json["usage_fault"]["steps"][0]["command"] == lines[said + 2].strip()
+    assert zeroclaw("plugin", "egress", "weather").err == outcome.err
+
+
+def test_a_plugin_without_a_network_whose_account_cannot_be_read_is_not_said_to_have_used_none(
+    home, zeroclaw, weather, ledger
+) -> None:
+    weather(permissions=(), declares=())
+    ledger(use("api.example")).write_bytes(b"no ledger at all" * 1000)
+    outcome = zeroclaw("plugin", "egress", "weather")
+    assert outcome.status == 7
+    assert outcome.out == "weather declares no destination, and is granted none\n"
 
 
 def test_what_a_running_daemon_writes_is_told_as_it_comes(home, zeroclaw, weather) -> None:

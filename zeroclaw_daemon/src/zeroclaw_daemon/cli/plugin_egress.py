@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zeroclaw_daemon.config.file import Snapshot
     from zeroclaw_daemon.network.account import Destination, EgressAccount
     from zeroclaw_daemon.network.usage import UsedDestination
+    from zeroclaw_daemon.network.usage_file import UsageUnavailable
     from zeroclaw_host.instance import InstanceIdentity
     from zeroclaw_host.package.manifest import Manifest
 
@@ -79,6 +80,7 @@ def egress(
         told: dict[str, object] = {
             "package": manifest.name,
             "usage_known": unavailable is None,
+            "usage_fault": None if unavailable is None else _fault_json(unavailable, current.place),
             "refusal": refusal_json(refusal, current.place),
             "instances": [
                 _account_json(account, current.place, alone=refusal is None) for account in accounts
@@ -86,9 +88,9 @@ def egress(
         }
         say_json(told)
     else:
-        _say(manifest.name, accounts, refusal, current.place)
+        _say(manifest.name, accounts, refusal, current.place, known=unavailable is None)
     if unavailable is not None:
-        warn(f"what was used is not known: {unavailable.message}")
+        _warn_unknown(unavailable, current.place)
         raise typer.Exit(Kind.UNAVAILABLE.value)
 
 
@@ -142,19 +144,31 @@ def _account(
 
 
 def _say(
-    package: str, accounts: tuple[EgressAccount, ...], refusal: DeploymentRefused | None, place: Place
+    package: str,
+    accounts: tuple[EgressAccount, ...],
+    refusal: DeploymentRefused | None,
+    place: Place,
+    *,
+    known: bool,
 ) -> None:
+    """The table, what is wrong, and what would have sufficed.
+
+    :param known: whether what was used could be read.
+    """
     from zeroclaw_daemon.network.report import EgressReport
 
     if not accounts:
         say(f"there is no instance of {visible(package)}: it has no tool, and no alias is bound to it")
     elif not any(account.destinations for account in accounts):
-        say(f"{visible(package)} declares no destination, is granted none, and used none")
+        say(
+            f"{visible(package)} declares no destination{', is granted none, and used none' if known else ', and is granted none'}"
+        )
     elif sys.stdout.isatty():
         for account in accounts:
-            _draw(account)
+            _draw(account, known=known)
     else:
-        table(_FIELDS, [_cells(a.standing.label, each) for a in accounts for each in a.destinations])
+        lines = [_cells(a.standing.label, each, known=known) for a in accounts for each in a.destinations]
+        table(_FIELDS, lines)
     standings = () if refusal is not None else tuple(account.standing for account in accounts)
     warn_egress(EgressReport(refusal, standings), place)
     for account in accounts:
@@ -164,17 +178,28 @@ def _say(
                 say(line)
 
 
-def _draw(account: EgressAccount) -> None:
+def _warn_unknown(error: UsageUnavailable, place: Place) -> None:
+    warn(f"what was used is not known: {error.message}")
+    for line in advice_lines([advise(remedy, place) for remedy in error.remedies], "  "):
+        print(line, file=sys.stderr)
+
+
+def _fault_json(error: UsageUnavailable, place: Place) -> dict[str, object]:
+    steps = [remedy_json(remedy, place) for remedy in error.remedies]
+    return {"message": error.message, "details": dict(error.details), "steps": steps}
+
+
+def _draw(account: EgressAccount, *, known: bool) -> None:
     """One instance on a terminal, where eleven columns would have no room."""
     say(visible(account.standing.label))
-    rows = [(*_granting(each), _use_words(each.use)) for each in account.destinations]
+    rows = [(*_granting(each), _use_words(each.use, known=known)) for each in account.destinations]
     table(("DESTINATION", "DECLARED", "GRANTED", "USED"), rows)
     say()
 
 
-def _use_words(use: UsedDestination | None) -> str:
+def _use_words(use: UsedDestination | None, *, known: bool) -> str:
     if use is None:
-        return "not used"
+        return _unused_word(known=known)
     outcome = use.outcome.value if use.reason is None else f"{use.outcome.value}: {use.reason}"
     words = [f"{outcome}, {use.count} {'time' if use.count == 1 else 'times'} by {use.transport}"]
     if use.bytes_sent or use.bytes_received:
@@ -183,6 +208,10 @@ def _use_words(use: UsedDestination | None) -> str:
     if use.addresses:
         words.append(f"at {', '.join(use.addresses)}")
     return "; ".join(words)
+
+
+def _unused_word(*, known: bool) -> str:
+    return "not used" if known else "not known"
 
 
 def _granting(destination: Destination) -> tuple[str, str, str]:
@@ -194,11 +223,11 @@ def _granting(destination: Destination) -> tuple[str, str, str]:
     )
 
 
-def _cells(label: str, destination: Destination) -> tuple[str, ...]:
+def _cells(label: str, destination: Destination, *, known: bool) -> tuple[str, ...]:
     """The fields of one line for other programs."""
     use, start = destination.use, (label, *_granting(destination))
     if use is None:
-        return (*start, "", "not used", "", "", "", "", "")
+        return (*start, "", _unused_word(known=known), "", "", "", "", "")
     return (
         *start,
         use.transport,
