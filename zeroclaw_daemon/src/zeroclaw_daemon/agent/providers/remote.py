@@ -32,6 +32,7 @@ _CONNECT_SECONDS: Final = 15.0
 _MAX_ERROR_BYTES: Final = 65_536
 """What is read of an answer that is an error."""
 _OK: Final = 200
+_LAST_PORT: Final = 65_535
 _RULE: Final = RetryRule()
 
 logger = logging.getLogger(__name__)
@@ -283,6 +284,8 @@ def _url(base: str, dialect: Dialect) -> httpx.URL:
         raise AddressInvalid("is no address") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise AddressInvalid("is no http or https address with a host")
+    if url.port is not None and not 0 < url.port <= _LAST_PORT:
+        raise AddressInvalid("names a port that no address has")
     if url.userinfo or url.query or url.fragment:
         raise AddressInvalid("may not hold a user, a password, a query or a fragment")
     return url.copy_with(path=dialect.path(url.path.rstrip("/")))
