@@ -15,6 +15,7 @@ import peers
 import pytest
 import trustme
 
+from zeroclaw_host.egress.http import exchange
 from zeroclaw_host.egress.http.body import BUFFER_BYTES
 from zeroclaw_host.egress.http.exchange import MAX_OPENING
 from zeroclaw_host.egress.http.message import MAX_HEAD_BYTES, MAX_INFORMATIONAL, MAX_RESPONSE_FIELDS
@@ -773,6 +774,25 @@ def test_a_call_that_ends_in_any_stage_leaves_nothing(guest: Make, stage: str, h
 
 
 PLENTY = 120_000
+
+
+@pytest.mark.realtime
+@pytest.mark.req("PAINS-3")
+def test_many_requests_that_something_keeps_end_as_late_as_one(
+    guest: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds, count = 0.5, 100
+    monkeypatch.setattr(exchange, "_PARTING_SECONDS", seconds)
+    with peers.nothing_left(), ExitStack() as stack:
+        stall = Stall("authorise", stack)
+        net = guest(stall.script)
+        stall.meet(net)
+        for _ in range(count):
+            net.frame.table.push(net.get("http://a.example/"))
+        assert stall.reached.wait(peers.PATIENCE)
+        began = time.monotonic()
+        net.frame.table.close()
+        assert time.monotonic() - began < seconds * count / 4  # one after the other they took four times this
 
 
 @pytest.mark.slow

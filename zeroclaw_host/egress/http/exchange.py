@@ -38,6 +38,19 @@ _PARTING_SECONDS: Final = 1.0
 embedder's, as the source of its policies, keeps it."""
 
 
+class _Parting:
+    """The wait for the threads of a call's exchanges at their end. Where one does not stop, the others are not waited for:
+    what keeps one keeps all, and a call is not to end later by the number of its requests."""
+
+    def __init__(self) -> None:
+        self._seconds = _PARTING_SECONDS
+
+    def wait_for(self, thread: threading.Thread) -> None:
+        thread.join(self._seconds)
+        if thread.is_alive():
+            self._seconds = 0.0
+
+
 class Exchange:
     """One request and its response. Usable from any thread; made by :class:`HttpClient`.
 
@@ -55,6 +68,7 @@ class Exchange:
         wake: Wake,
         keep: Keep,
         place: Slot,
+        parting: _Parting,
     ) -> None:
         self.head: ResponseHead | None = None
         """The response's head, once it is there."""
@@ -66,6 +80,7 @@ class Exchange:
         self._wake = wake
         self._keep = keep
         self._place = place
+        self._parting = parting
         self._lock = threading.Lock()
         self._closed = False
         self._wire: Wire | None = None
@@ -105,7 +120,7 @@ class Exchange:
         if wire is not None:
             wire.stop()
         elif self._thread.ident is not None:
-            self._thread.join(_PARTING_SECONDS)
+            self._parting.wait_for(self._thread)
         if self._upload is not None:
             self._upload.refuse()
         self.download.discard()
@@ -175,6 +190,7 @@ class HttpClient:
 
     def __init__(self, dialer: Dialer) -> None:
         self._dialer = dialer
+        self._parting = _Parting()
 
     def begin(
         self,
@@ -191,7 +207,7 @@ class HttpClient:
         :raises HttpFailed: no thread can be started for it.
         """
         place = _OPENING.take(request.identity, MAX_OPENING)
-        made = Exchange(self._dialer, request, head, upload, times, wake, keep, place)
+        made = Exchange(self._dialer, request, head, upload, times, wake, keep, place, self._parting)
         made.start()
         return made
 
