@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Final
 
+from zeroclaw_host.egress.http.exchange import HttpClient
 from zeroclaw_host.errors import ConfigInvalid, DeadlineExceeded, Kind, PluginError, Remedy, RemedyAction
 from zeroclaw_host.instance import InstanceScope
 from zeroclaw_host.package.manifest import Capability
@@ -103,7 +104,7 @@ class CallFrame:
         phase: Phase = Phase.STANDARD,
         call_site: CallSite | None = None,
         table: ResourceTable | None = None,
-        http: object | None = None,
+        http: HttpClient | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.scope = scope

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from zeroclaw_host.egress.failures import ConnectionLimit
-from zeroclaw_host.egress.http.exchange import HttpClient
 from zeroclaw_host.egress.http.message import HttpFailed
 from zeroclaw_host.egress.request import EgressRequest, TlsMode, Transport
 from zeroclaw_host.imports.http.error_codes import code_of
@@ -23,7 +22,7 @@ from zeroclaw_host.sandbox.values import Err, Ok
 
 def _handle(frame: CallFrame, request: OutgoingRequest, options: RequestOptions | None) -> Ok | Err:
     client = frame.http
-    assert isinstance(client, HttpClient), "linker and frame agree about HTTP"
+    assert client is not None, "linker and frame agree about HTTP"
     try:
         prepared = request.prepare()
         wanted = EgressRequest.of(

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import json as json_module
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, cast, overload
+from typing import Any, Final, Literal, TypeVar, cast, overload
 
 from zeroclaw_sdk.guest.headers import Headers, HeaderValues, encoded
 from zeroclaw_sdk.guest.host import current_host
@@ -38,7 +38,7 @@ from zeroclaw_sdk.guest.http.errors import (
 )
 from zeroclaw_sdk.guest.http.response import Response, asked
 from zeroclaw_sdk.guest.http.target import Parameters, Target, form
-from zeroclaw_sdk.guest.network import Exchange, HttpRequest, ResponseHead
+from zeroclaw_sdk.guest.network import HttpRequest
 
 __all__ = [
     "AT_ONCE",
@@ -73,6 +73,8 @@ AT_ONCE: Final = 16
 _PIECE: Final = 64 * 1024
 """Bytes of a body that are handed over at once: small enough not to be held twice, large enough to cross cheaply."""
 _EXPECT_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+
+T = TypeVar("T")
 
 Body = bytes | str | Mapping[str, Any] | Iterable[bytes] | None
 """Bytes, a text (sent as UTF-8), the fields of a form, or pieces that are sent as they are made."""
@@ -267,7 +269,7 @@ class _Sent:
         self._target = Target.of(request.url, request.params)
         self._method = _method(request.method)
         fields, pieces = _content(request, self._method)
-        self._exchange: Exchange = self._ask(
+        self._exchange = self._ask(
             current_host().network.http, _prepared(request, self._method, self._target, fields)
         )
         try:
@@ -279,7 +281,7 @@ class _Sent:
     def response(self) -> Response:
         """Wait for it."""
         try:
-            head: ResponseHead = self._ask(self._exchange.head)
+            head = self._ask(self._exchange.head)
         except BaseException:
             self.close()
             raise
@@ -298,7 +300,7 @@ class _Sent:
                     return  # an answer is there before the body was wanted
         self._ask(self._exchange.finish)
 
-    def _ask(self, question: Any, *arguments: object) -> Any:
+    def _ask(self, question: Callable[..., T], *arguments: object) -> T:
         return asked(question, f"{self._method} {self._target.origin}", self._target.host, *arguments)
 
 

@@ -13,7 +13,7 @@ from encodings import latin_1 as _latin_1
 from encodings import utf_8_sig as _utf_8_sig
 from encodings import utf_16 as _utf_16
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from zeroclaw_sdk.guest.headers import Headers
 from zeroclaw_sdk.guest.http.errors import BodyTooLarge, HttpError, StatusError, error_of
@@ -24,6 +24,8 @@ CHARSETS: Final = (_ascii, _cp1252, _iso8859_15, _latin_1, _utf_8_sig, _utf_16)
 """What a text can be in besides UTF-8."""
 
 _FIRST_ERROR: Final = 400
+
+T = TypeVar("T")
 
 
 class Response:
@@ -154,7 +156,7 @@ class Response:
         return f"{self.method} {self._target.origin}"
 
 
-def asked(question: Callable[..., Any], what: str, host: str, *arguments: object) -> Any:
+def asked(question: Callable[..., T], what: str, host: str, *arguments: object) -> T:
     """An answer of the network, or the exception that an author sees."""
     try:
         return question(*arguments)
