@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -281,7 +282,9 @@ def test_a_call_that_waits_for_a_peer_ends_with_its_deadline_or_its_task_and_lea
     server = origin(stall)
     if end == "cancel":
         do, net = surf()
+        began = time.monotonic()
         do(at(server), until=there)
+        assert time.monotonic() - began < peers.PATIENCE, "half of the call's time: it was not its deadline"
     else:
         for milliseconds in (
             3_000,
