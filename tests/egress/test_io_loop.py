@@ -228,7 +228,7 @@ def test_reading_that_has_to_send_first_waits_for_that_and_not_for_the_bytes_tha
 @pytest.mark.parametrize("where", ["ready", "wanted", "moment"])
 @pytest.mark.parametrize("error", [RuntimeError("a fault"), SystemExit(1)], ids=["fault", "exit"])
 def test_a_handler_that_raises_ends_its_own_connection_only(
-    peer: Make, opened: Make, where: str, error: BaseException
+    peer: Make, opened: Make, where: str, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = peer(peers.echo)
     bad, good = Handler(opened(server)), Handler(opened(server))
@@ -243,6 +243,9 @@ def test_a_handler_that_raises_ends_its_own_connection_only(
     serving.poke()
     assert peers.eventually(lambda: good.got == b"still here")
     assert serving.error is None
+    [record] = caplog.records
+    assert type(error).__name__ in record.message
+    assert "a fault" not in caplog.text  # it could be somebody's secret
     serving.detach()
     assert peers.eventually(lambda: not threads())
 

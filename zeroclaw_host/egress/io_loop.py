@@ -6,16 +6,20 @@ be done with a connection is its handler's matter; the loop knows when.
 
 from __future__ import annotations
 
+import logging
 import os
 import selectors
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Final, Protocol
 
 from zeroclaw_host.egress.connection import Connection
 from zeroclaw_host.egress.failures import ConnectionClosed
+
+_logger = logging.getLogger(__name__)
 
 READABLE: Final = selectors.EVENT_READ
 WRITABLE: Final = selectors.EVENT_WRITE
@@ -81,6 +85,12 @@ class Attachment:
     def fail(self, error: BaseException) -> None:
         """For the loop: the handler raised."""
         self.error = error
+        # Its kind and place only: its text may hold what a guest sent or a peer said.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        _logger.error(
+            "a plugin's connection was closed, for the host failed at it: %s at %s:%s",
+            type(error).__name__, place.filename, place.lineno,
+        )  # fmt: skip
         self.detach()
         self.connection.close()
 

@@ -61,7 +61,7 @@ SWITCH_SECONDS: Final = 0.0005
 it at each host call; with Python's own 5 ms, one busy thread makes a short call several times as long.
 """
 
-_ROOT_LOGGER: Final = "zeroclaw_daemon"
+_LOGGERS: Final = ("zeroclaw_daemon", "zeroclaw_host")
 
 logger = logging.getLogger(__name__)
 
@@ -237,23 +237,25 @@ def _prepare_data_dir(path: Path) -> None:
 
 @contextmanager
 def _log_to(path: Path, terminal: Terminal, paths: Paths) -> Generator[LogFile]:
-    """Everything the daemon logs, into its file; warnings on the terminal as well."""
+    """Everything the daemon and its host log, into its file; warnings on the terminal as well."""
     file = LogFile(path, complain=terminal.say)
     place = _place(paths)
-    root = logging.getLogger(_ROOT_LOGGER)
+    roots = [logging.getLogger(name) for name in _LOGGERS]
     handlers: list[logging.Handler] = [
         DaemonLogHandler(file, lambda remedy: asdict(advise(remedy, place))),
         TerminalHandler(terminal, place),
     ]
-    root.setLevel(logging.INFO)
-    root.propagate = False
-    for handler in handlers:
-        root.addHandler(handler)
+    for root in roots:
+        root.setLevel(logging.INFO)
+        root.propagate = False
+        for handler in handlers:
+            root.addHandler(handler)
     try:
         yield file
     finally:
-        for handler in handlers:
-            root.removeHandler(handler)
+        for root in roots:
+            for handler in handlers:
+                root.removeHandler(handler)
         with suppress(OSError):
             file.close()
 
