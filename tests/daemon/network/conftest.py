@@ -102,7 +102,7 @@ class Net:
         """End as a daemon does: everything is written."""
         if self._open:
             self._open = False
-            self.network_log.close()
+            self.network_log.close(seconds=peers.PATIENCE)
             self.ledger.close(seconds=peers.PATIENCE)
             self._log.close()
 

@@ -17,7 +17,7 @@ from zeroclaw_host.egress.records import EgressRecord, ErrorKey
 from zeroclaw_host.errors import Remedy
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.manifest import Capability
-from zeroclaw_host.services.log_queue import LogQueue
+from zeroclaw_host.services.log_queue import CLOSE_SECONDS, LogQueue
 from zeroclaw_host.services.logging import MAX_RECORD_BYTES
 
 MOST_TOLD: Final = 32
@@ -66,9 +66,12 @@ class NetworkLog:
             self._tell(_words(record), record.remedies)
         self._queue.emit(dated)
 
-    def close(self) -> None:
-        """Write what waits, and take no more. Before the file is closed."""
-        self._queue.close()
+    def close(self, *, seconds: float = CLOSE_SECONDS) -> None:
+        """Write what waits, and take no more. Before the file is closed.
+
+        :param seconds: how long to wait for that.
+        """
+        self._queue.close(seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
