@@ -173,6 +173,7 @@ class FakeNetwork:
         self.now = 0.0
         """Seconds that were waited so far."""
         self._answer = http if callable(http) else _Routes(http)
+        self.looked = 0
         self._websockets = list(websockets)
         self._sockets = list(sockets)
 

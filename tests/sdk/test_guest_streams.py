@@ -66,6 +66,22 @@ def test_waiting_leaves_most_of_the_budget_and_sees_soon_what_came(seconds: floa
     assert late <= min(max(seconds / 4, 0.001), LONGEST_PAUSE)
 
 
+@pytest.mark.req("PLG-024")
+@pytest.mark.parametrize("every", [0.1, 0.25, 1.0])
+def test_a_call_of_30_seconds_has_looks_left_though_something_comes_all_the_time(every: float):
+    """Who waits for one message of many begins to wait again with each of the others."""
+    network = FakeNetwork()
+    made = arrived = 0
+    while network.now < 30:
+        arrived += 1
+        for _ in looks(network, None):
+            made += 1
+            if network.now >= arrived * every:
+                break
+    assert made == network.looked <= 1000
+    assert network.now < arrived * every + LONGEST_PAUSE
+
+
 @given(st.floats(0, 100))
 def test_the_last_look_is_at_the_end_of_the_time(timeout: float):
     network = FakeNetwork()

@@ -128,6 +128,11 @@ class TestChannel:
         assert [relay.answer("count").content for _ in range(3)] == ["1", "2", "3"]
         assert relay.plugin.rebuilds == 0
 
+    @pytest.mark.req("PLG-024")
+    def test_each_call_has_looks_of_its_own(self, relay: ChannelWorld):
+        """What earlier calls looked does not slow a later one down: its budget is whole."""
+        assert [relay.answer("look 3").content for _ in range(2)] == ["3", "3"]
+
     def test_flags_are_what_the_class_defines(self, relay: ChannelWorld):
         assert relay.plugin.metadata.capabilities == {
             "health-check",

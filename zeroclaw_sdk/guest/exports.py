@@ -21,7 +21,7 @@ from zeroclaw_sdk.guest.config import ConfigClass
 from zeroclaw_sdk.guest.crossing import case_class
 from zeroclaw_sdk.guest.faults import CallError, DefinitionInvalid, GuestFault, describe, remember_sources
 from zeroclaw_sdk.guest.functions import Definition, Fault, Function
-from zeroclaw_sdk.guest.host import install_host
+from zeroclaw_sdk.guest.host import current_host, install_host
 from zeroclaw_sdk.guest.imported import encodable
 from zeroclaw_sdk.guest.memory import Memory, MemoryDefinition
 from zeroclaw_sdk.guest.messages import WebhookRejected, WebhookUnauthorized
@@ -183,6 +183,9 @@ def _function(definition: Definition, function: Function, wit: Any, root: str) -
     fault = function.mark.fault
 
     def call(_self: object, *arguments: object) -> object:
+        current_host().network.looked = (
+            0  # the instance lives on from call to call, and each has a budget of its own
+        )
         try:
             given = [crossing.inward(each) for crossing, each in zip(crossings, arguments, strict=True)]
             return function.result.outward(definition.call(function.name, *given), wit)

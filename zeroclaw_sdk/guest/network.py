@@ -141,6 +141,9 @@ class SocketPeer(Protocol):
 class Network(Protocol):
     """Where a plugin's connections come from."""
 
+    looked: int
+    """Looks that the running call has made; :func:`looks` counts them."""
+
     def http(self, request: HttpRequest) -> Exchange:
         """Begin a request.
 
@@ -180,6 +183,8 @@ class Network(Protocol):
 class NoNetwork:
     """The network of a plugin whose manifest asks for none."""
 
+    looked = 0
+
     def http(self, request: HttpRequest) -> NoReturn:
         """Fails."""
         raise NetworkFault("no-permission")
@@ -210,6 +215,11 @@ class NoNetwork:
 LEAST_PAUSE: Final = 0.001
 LONGEST_PAUSE: Final = 0.25
 _SHARE: Final = 4
+_DOUBLING: Final = 100
+_DOUBLINGS: Final = 8
+"""After so many looks of a call, and after so many more, a pause is twice as long at least: their last one is the longest pause.
+Something that nobody waits for may come all the time, and each of it has the waiting begin anew; so pauses alone would use up
+the looks of a call of 30 seconds, which they do in 75 now."""
 
 
 def looks(network: Network, timeout: float | None) -> Iterator[float]:
@@ -217,15 +227,18 @@ def looks(network: Network, timeout: float | None) -> Iterator[float]:
 
     A host tells nobody that something arrived, and each look is one of the 1000 host calls that one call of a plugin has.
     So a pause is a quarter of the time waited already, from 1 ms to 250 ms: an answer after 20 ms costs a dozen looks, one
-    after 30 seconds some 150, and what has arrived is seen at most a quarter later than it could have been.
+    after 30 seconds some 150, and what has arrived is seen at most a quarter later than it could have been. A call that has
+    looked hundreds of times pauses longer.
 
     :param timeout: seconds after which the last look is made; None never ends.
     """
     started = network.monotonic()
     while True:
         waited = network.monotonic() - started
+        network.looked += 1
         yield waited
-        pause = min(max(waited / _SHARE, LEAST_PAUSE), LONGEST_PAUSE)
+        least = LEAST_PAUSE * 2 ** min(network.looked // _DOUBLING, _DOUBLINGS)
+        pause = min(max(waited / _SHARE, least), LONGEST_PAUSE)
         if timeout is not None:
             left = timeout - (network.monotonic() - started)
             if left <= 0:

@@ -129,6 +129,7 @@ class WitNetwork:
     """:class:`zeroclaw_sdk.guest.network.Network` over the transports that the component imports."""
 
     def __init__(self) -> None:
+        self.looked = 0
         self._http = WitHttp()
         self._websockets = WitWebSockets()
         self._sockets = WitSockets()

@@ -254,7 +254,7 @@ def test_what_a_peer_said_is_read_though_nothing_can_be_sent_to_it_any_more(
 def test_crumbs_wait_in_one_chunk_and_cost_one_look(
     network: Make, guest: Make, peer: Make, secure: Make, told: Told, mode: str
 ) -> None:
-    """A call has 1000 looks: whatever pieces a network makes, a mebibyte takes at most 128 of them."""
+    """A call has 1000 looks: whatever pieces a network makes, a mebibyte that waits takes at most 128 of them."""
     plug = guest(network(HOSTS)).connect(
         peer(told, tls=secure() if mode == "direct-tls" else None).port, mode=mode
     )

@@ -22,6 +22,8 @@ from zeroclaw_sdk.guest import (
     secrets,
     state,
 )
+from zeroclaw_sdk.guest.host import current_host
+from zeroclaw_sdk.guest.network import looks
 from zeroclaw_sdk.guest.wit import WitHost
 
 
@@ -87,6 +89,11 @@ class Relay(Channel):
                 self.answers.append(
                     {"number": 7, "text": self.text(7), "time": InboundMessage("1", "a", "a", "", -1)}[detail]
                 )
+            case "look":
+                network = current_host().network
+                for _ in zip(range(int(detail)), looks(network, None), strict=False):
+                    pass
+                self.answer(str(network.looked))
             case "refuse":
                 raise CallError("not today")
             case "raise":
