@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import os
 import threading
 import time
@@ -17,14 +16,14 @@ from pathlib import Path
 import pytest
 import wasmtime
 from attacks.attack import HARMLESS, answering
+from plugin_parts import admitted
 from wasmtime.component import Linker
 from wasmtime.component import _linker as library  # pyright: ignore[reportPrivateUsage]
 
 from zeroclaw_host.errors import ComponentMismatch
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
 from zeroclaw_host.package.admission import AdmittedPackage
-from zeroclaw_host.package.manifest import Capability, parse_manifest
-from zeroclaw_host.package.signature import SignatureStatus, SignatureVerdict
+from zeroclaw_host.package.manifest import Capability
 from zeroclaw_host.sandbox import raw
 from zeroclaw_host.sandbox.conversion import CompiledConversion, Conversion, StockConversion
 from zeroclaw_host.sandbox.frame import CallFrame
@@ -95,16 +94,7 @@ def package_of(component: bytes, capability: Capability = Capability.TOOL) -> Ad
     """A package without permissions around a component."""
     lines = ('name = "enemy"', 'version = "1.0.0"', 'wasm_path = "enemy.wasm"')
     text = "\n".join((*lines, f'capabilities = ["{capability.value}"]', ""))
-    return AdmittedPackage(
-        manifest=parse_manifest(text.encode()),
-        manifest_bytes=text.encode(),
-        component=component,
-        component_sha256=hashlib.sha256(component).hexdigest(),
-        skills={},
-        config_schema=None,
-        signature=SignatureVerdict(SignatureStatus.UNSIGNED, None, ""),
-        notices=(),
-    )
+    return admitted(text.encode(), component)
 
 
 @pytest.fixture(scope="session")

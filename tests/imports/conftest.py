@@ -14,13 +14,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from plugin_parts import admitted
 
 from zeroclaw_host.contract import wit_directory
 from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
-from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.manifest import parse_manifest
-from zeroclaw_host.package.signature import SignatureStatus, SignatureVerdict
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
@@ -205,16 +204,7 @@ def load_tool(sandbox: Sandbox) -> Callable[..., ToolPlugin]:
         services: InstanceServices | None = None,
     ) -> ToolPlugin:
         manifest = parse_manifest(manifest_bytes)
-        package = AdmittedPackage(
-            manifest=manifest,
-            manifest_bytes=manifest_bytes,
-            component=component,
-            component_sha256=hashlib.sha256(component).hexdigest(),
-            skills={},
-            config_schema=None,
-            signature=SignatureVerdict(SignatureStatus.UNSIGNED, None, ""),
-            notices=(),
-        )
+        package = admitted(manifest_bytes, component)
         scope = InstanceScope.admit(InstanceIdentity.default_tool(manifest.name), manifest)
         services = services or InstanceServices(NoConfig(), sink)
         return ToolPlugin.load(sandbox, package, scope, services, limits)

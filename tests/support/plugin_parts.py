@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from zeroclaw_host.errors import ConfigInvalid
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
+from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.manifest import Capability, Permission, parse_manifest
+from zeroclaw_host.package.signature import SignatureStatus, SignatureVerdict
 from zeroclaw_host.services.config import ResolvedConfig
 
 PATIENCE = 30
@@ -33,6 +36,22 @@ def manifest_text(capability: Capability, permissions: Iterable[str] = ()) -> st
         f'name = "forged"\nversion = "1.0.0"\nwasm_path = "forged.wasm"\n'
         f'capabilities = ["{capability.value}"]\npermissions = {asked}\n'
         f"{SCHEMA if 'config_read' in asked else ''}"
+    )
+
+
+def admitted(
+    manifest_bytes: bytes, component: bytes, *, signed: SignatureStatus = SignatureStatus.UNSIGNED
+) -> AdmittedPackage:
+    """A package around a component, as an admission leaves it; without skills and configuration."""
+    return AdmittedPackage(
+        manifest=parse_manifest(manifest_bytes),
+        manifest_bytes=manifest_bytes,
+        component=component,
+        component_sha256=hashlib.sha256(component).hexdigest(),
+        skills={},
+        config_schema=None,
+        signature=SignatureVerdict(signed, None, ""),
+        notices=(),
     )
 
 

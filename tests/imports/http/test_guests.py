@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 import time
@@ -16,12 +15,11 @@ import http_guests
 import http_origins
 import peers
 import pytest
+from plugin_parts import admitted
 
 from zeroclaw_host.errors import DeadlineExceeded
 from zeroclaw_host.imports.http.error_codes import NOT_PERMITTED
-from zeroclaw_host.package.admission import AdmittedPackage
-from zeroclaw_host.package.manifest import parse_manifest
-from zeroclaw_host.package.signature import SignatureStatus, SignatureVerdict
+from zeroclaw_host.package.signature import SignatureStatus
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.services.logging import CallSite
@@ -56,16 +54,7 @@ def surf(request: pytest.FixtureRequest, sandbox: Sandbox, guest: Make) -> Calla
             b'name = "weather"\nversion = "1.0.0"\nwasm_path = "weather.wasm"\ncapabilities = ["tool"]\n'
             b'permissions = ["http_client"]\n[egress]\nhosts = ["declared.example"]\n'
         )
-        package = AdmittedPackage(
-            manifest=parse_manifest(text),
-            manifest_bytes=text,
-            component=component,
-            component_sha256=hashlib.sha256(component).hexdigest(),
-            skills={},
-            config_schema=None,
-            signature=SignatureVerdict(signed, None, ""),
-            notices=(),
-        )
+        package = admitted(text, component, signed=signed)
         tool = ToolPlugin.load(sandbox, package, net.scope, net.services, limits)
 
         def do(*steps: dict[str, Any], until: threading.Event | None = None) -> list[Any]:

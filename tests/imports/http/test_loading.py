@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import http_guests
 import pytest
-from plugin_parts import Config, scope_of
+from plugin_parts import Config, admitted, scope_of
 
 from zeroclaw_host.egress.http.exchange import HttpClient
 from zeroclaw_host.errors import ComponentMismatch
 from zeroclaw_host.package.admission import AdmittedPackage
-from zeroclaw_host.package.manifest import Capability, Permission, parse_manifest
-from zeroclaw_host.package.signature import SignatureStatus, SignatureVerdict
+from zeroclaw_host.package.manifest import Capability, Permission
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_host.services.bundle import InstanceServices
@@ -36,16 +34,7 @@ def package(component: bytes, capability: str, permissions: list[str]) -> Admitt
         f'name = "weather"\nversion = "1.0.0"\nwasm_path = "w.wasm"\ncapabilities = ["{capability}"]\n'
         f"permissions = {permissions}\n"
     ).encode()
-    return AdmittedPackage(
-        manifest=parse_manifest(text),
-        manifest_bytes=text,
-        component=component,
-        component_sha256=hashlib.sha256(component).hexdigest(),
-        skills={},
-        config_schema=None,
-        signature=SignatureVerdict(SignatureStatus.UNSIGNED, None, ""),
-        notices=(),
-    )
+    return admitted(text, component)
 
 
 @pytest.mark.req("PLG-007", "PLG-103", "PLG-178", "PLG-369")

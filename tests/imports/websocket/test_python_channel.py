@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +10,12 @@ from typing import Any
 import peers
 import pytest
 import websocket_peers
+from plugin_parts import admitted
 
 from zeroclaw_host.egress.policy import EgressPolicy
 from zeroclaw_host.errors import GuestFailure, PluginError
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
-from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.manifest import Capability, parse_manifest
-from zeroclaw_host.package.signature import SignatureStatus, SignatureVerdict
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.worlds.channel import ChannelPlugin
 from zeroclaw_host.worlds.kinds import SendMessage
@@ -43,16 +41,7 @@ class Listener:
 
     def __init__(self, sandbox: Any, component: bytes, tool: Any) -> None:
         manifest = parse_manifest(MANIFEST)
-        package = AdmittedPackage(
-            manifest=manifest,
-            manifest_bytes=MANIFEST,
-            component=component,
-            component_sha256=hashlib.sha256(component).hexdigest(),
-            skills={},
-            config_schema=None,
-            signature=SignatureVerdict(SignatureStatus.UNSIGNED, None, ""),
-            notices=(),
-        )
+        package = admitted(MANIFEST, component)
         tool.policies.set(IDENTITY, EgressPolicy.of(["a.example"], ["a.example"]))
         self._slots = tool.slots
         scope = InstanceScope.admit(IDENTITY, manifest)
