@@ -206,3 +206,11 @@ def test_what_one_entry_contains_another_one_matches_too(name: str, prefix: str)
         host = pattern.text.replace("*", "x")
         assert pattern.matches(host)
         assert wide.matches(host)
+
+
+@pytest.mark.parametrize("character", ["_", "\u202e", "\x1b", "'", "\ud800"])
+def test_a_message_has_no_more_of_an_entry_than_one_may_be_long(character: str) -> None:
+    for length, cut in ((253, ""), (254, "\u2026"), (65_536, "\u2026")):
+        with pytest.raises(HostsInvalid) as caught:
+            HostPattern.parse(character * length)
+        assert str(caught.value).startswith(f"{character * 253!a}{cut} ")

@@ -17,7 +17,7 @@ from zeroclaw_host.egress.nat64 import Nat64Invalid, Nat64Prefix, parse_prefixes
 from zeroclaw_host.egress.profiles import Profiles, TlsProfile, read_profiles
 from zeroclaw_host.errors import Kind, ZeroclawError
 from zeroclaw_host.instance import InstanceIdentity
-from zeroclaw_host.package.hosts import HostPattern, HostsInvalid, parse_hosts
+from zeroclaw_host.package.hosts import HostPattern, HostsInvalid, parse_hosts, quoted
 
 DEFAULT_MAX_CONNECTIONS: Final = 16
 """Connections one instance may hold when nothing else is said (PLG-124)."""
@@ -54,7 +54,7 @@ class PolicyFault:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.field.value}: {self.entry!a} {self.reason}"
+        return f"{self.field.value}: {quoted(self.entry)} {self.reason}"
 
 
 class PolicyInvalid(ZeroclawError):

@@ -51,7 +51,12 @@ class HostsInvalid(ValueError):
 
     def __init__(self, faults: tuple[tuple[int, str, HostFault], ...]) -> None:
         self.faults = faults
-        super().__init__("; ".join(f"{entry!a} {fault.value}" for _, entry, fault in faults))
+        super().__init__("; ".join(f"{quoted(entry)} {fault.value}" for _, entry, fault in faults))
+
+
+def quoted(entry: str) -> str:
+    """An entry as messages show it: in quotes, with escapes, and only the beginning of one that is longer than any may be."""
+    return ascii(entry) if len(entry) <= MAX_NAME_LENGTH else f"{entry[:MAX_NAME_LENGTH]!a}…"
 
 
 @dataclass(frozen=True, slots=True, order=True)
