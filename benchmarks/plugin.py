@@ -28,6 +28,7 @@ SOURCES = {
     "churn": ROOT / "benchmarks" / "guests" / "churn",
     "mailbox": ROOT / "benchmarks" / "guests" / "mailbox",
     "notebook": ROOT / "benchmarks" / "guests" / "notebook",
+    "courier": ROOT / "benchmarks" / "guests" / "courier",
 }
 
 
