@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
 import ssl
@@ -17,7 +18,7 @@ import pytest
 from zeroclaw_host.egress.connection import Connection
 from zeroclaw_host.egress.deadline import Deadline, Waker
 from zeroclaw_host.egress.decision import Decision
-from zeroclaw_host.egress.failures import ConnectionClosed
+from zeroclaw_host.egress.failures import ConnectionBroken, ConnectionClosed
 from zeroclaw_host.egress.io_loop import READABLE, WRITABLE, IoLoop
 from zeroclaw_host.egress.request import TlsMode
 
@@ -261,6 +262,41 @@ def test_a_connection_closed_by_somebody_else_leaves_the_loop(peer: Make, opened
         assert peers.eventually(lambda: not attachment.attached)
         assert handler.closed  # it was told, with a last call
     assert attachment.error is None
+
+
+def no_more_threads(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_process_without_threads_for_the_loop_is_told_so_and_loses_nothing(
+    peer: Make, opened: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = Handler(opened(peer(peers.echo)))
+    loop = IoLoop()
+    with peers.nothing_left():
+        with monkeypatch.context() as broken:
+            broken.setattr(threading.Thread, "start", no_more_threads)
+            with pytest.raises(OSError, match="no thread"):
+                loop.attach(handler.connection, handler)
+        attachment = loop.attach(handler.connection, handler)  # and the next time it is there again
+        handler.to_send += b"now"
+        attachment.poke()
+        assert peers.eventually(lambda: handler.got == b"now")
+        attachment.detach()
+
+
+def test_a_process_without_descriptors_to_wait_with_says_that_the_connection_failed(
+    peer: Make, opened: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = opened(peer(peers.hold))
+
+    def no_more() -> tuple[int, int]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("os.pipe", no_more)
+        with pytest.raises(ConnectionBroken, match="cannot be waited for: Too many open files"):
+            connection.receive(1, Deadline(peers.PATIENCE))
 
 
 def test_a_closed_connection_is_not_attached(peer: Make, opened: Make) -> None:

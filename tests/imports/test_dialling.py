@@ -95,6 +95,19 @@ def test_what_goes_wrong_is_raised_where_the_guest_waits(scope: InstanceScope, w
         dial(frame_of(scope, network), wanted, 30)
 
 
+def test_a_process_without_threads_connects_nowhere(
+    scope: InstanceScope, wanted: EgressRequest, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an answer for the guest, and no fault of the host's that ends its call."""
+
+    def no_more(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_more)
+    with pytest.raises(ConnectFailed, match="no thread"):
+        dial(frame_of(scope, Late(connection)), wanted, 30)
+
+
 @pytest.mark.req("PLG-018", "PLG-124")
 def test_a_connection_that_comes_after_the_call_was_given_up_is_closed(
     scope: InstanceScope,

@@ -85,7 +85,7 @@ class Connection:
         :raises TimeIsUp: the deadline passed.
         :raises DialCancelled: the deadline was cancelled.
         :raises ConnectionClosed: it was closed on this side.
-        :raises ConnectionBroken: it failed.
+        :raises ConnectionBroken: it failed, or the process has no descriptors left to wait with.
         """
         with self._using():
             data = self._repeat(lambda: self._socket.recv(limit), READABLE, Stage.RECEIVE, deadline)
@@ -251,7 +251,10 @@ class Connection:
                 wanted = READABLE if isinstance(want, ssl.SSLWantReadError) else WRITABLE
             except BlockingIOError:
                 wanted = events
-            wait_for_socket(self._socket, wanted, deadline, stage, self.closing)
+            try:
+                wait_for_socket(self._socket, wanted, deadline, stage, self.closing)
+            except OSError as error:  # the process has no descriptors left to wait with
+                raise ConnectionBroken(f"the connection cannot be waited for: {error.strerror}") from error
 
     def _now(self, action: Callable[[], T], events: int) -> tuple[T | None, int]:
         """Do it if it can be done, and what to wait for before the next time."""

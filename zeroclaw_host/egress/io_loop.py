@@ -6,6 +6,7 @@ be done with a connection is its handler's matter; the loop knows when.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import selectors
@@ -108,7 +109,7 @@ class IoLoop:
         """Serve a connection from here on; ``handler.ready()`` is called soon, a first time.
 
         :raises ConnectionClosed: it is closed already.
-        :raises OSError: the thread has to begin, and the process has no descriptors left for it.
+        :raises OSError: the thread has to begin, and the process has no descriptors or no thread left for it.
         """
         made = Attachment(self, connection, handler)
         with self._lock:
@@ -162,8 +163,13 @@ class _Turn:
     def __init__(self, loop: IoLoop, clock: Callable[[], float]) -> None:
         self._loop = loop
         self._clock = clock
-        self._selector = selectors.DefaultSelector()
         self._reader, self._writer = os.pipe()
+        try:
+            self._selector = selectors.DefaultSelector()
+        except OSError:
+            os.close(self._reader)
+            os.close(self._writer)
+            raise
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
         self._selector.register(self._reader, READABLE)
@@ -173,7 +179,11 @@ class _Turn:
         self._moments: dict[Attachment, float] = {}
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="zeroclaw-io", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="zeroclaw-io", daemon=True).start()
+        except RuntimeError as error:
+            self._close()
+            raise OSError(errno.EAGAIN, "no thread can be had") from error
 
     def look_at(self, attachment: Attachment) -> None:
         self._pending[attachment] = None
@@ -196,9 +206,12 @@ class _Turn:
                 for attachment in self._wait():
                     self._serve(attachment)
         finally:
-            self._selector.close()
-            os.close(self._reader)
-            os.close(self._writer)
+            self._close()
+
+    def _close(self) -> None:
+        self._selector.close()
+        os.close(self._reader)
+        os.close(self._writer)
 
     def _wait(self) -> list[Attachment]:
         """Those whose descriptors are ready, and those whose moment has come."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from zeroclaw_host.egress.connection import Connection
 from zeroclaw_host.egress.deadline import Deadline
 from zeroclaw_host.egress.dialer import Establish
+from zeroclaw_host.egress.failures import ConnectFailed
 from zeroclaw_host.egress.request import EgressRequest
 from zeroclaw_host.imports.material import material_of
 from zeroclaw_host.sandbox.frame import CallFrame
@@ -66,7 +67,10 @@ class _Dialled:
         self._error: BaseException | None = None
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="zeroclaw-dial", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="zeroclaw-dial", daemon=True).start()
+        except RuntimeError as error:
+            raise ConnectFailed("no thread can be had to connect on") from error
 
     def over(self) -> bool:
         return self._connection is not None or self._error is not None
