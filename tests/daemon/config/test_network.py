@@ -139,3 +139,9 @@ def test_a_section_that_cannot_be_read_grants_and_denies_nothing() -> None:
     assert read.plugins_dropped
     with pytest.raises(PolicyUnavailable, match="cannot be read"):
         granted(read, WEATHER)
+
+
+def test_a_finding_has_no_more_of_an_entry_than_one_may_be_long() -> None:
+    [said] = told(row(f'egress_hosts = ["{"_" * 65_536}"]'))
+    assert len(said) < 1024
+    assert f"'{'_' * 253}'\u2026 " in said

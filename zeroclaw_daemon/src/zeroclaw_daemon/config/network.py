@@ -21,6 +21,7 @@ from zeroclaw_host.egress.policy import (
 )
 from zeroclaw_host.egress.source import EgressRow, EgressSettings
 from zeroclaw_host.instance import InstanceIdentity
+from zeroclaw_host.package.hosts import quoted
 from zeroclaw_host.visible import visible
 
 
@@ -61,7 +62,9 @@ def findings(config: Config) -> tuple[Finding, ...]:
     return (
         *(
             Finding(
-                fault.field.value, f"{fault.entry!a} {fault.reason}", "every plugin's connections are refused"
+                fault.field.value,
+                f"{quoted(fault.entry)} {fault.reason}",
+                "every plugin's connections are refused",
             )
             for fault in deployment
         ),
@@ -79,7 +82,7 @@ def _of_row(entry: PluginEntry) -> Iterator[Finding]:
         for fault in error.faults:
             yield Finding(
                 f"{path}.{fault.field.value}",
-                f"{fault.entry!a} {fault.reason}",
+                f"{quoted(fault.entry)} {fault.reason}",
                 "every connection of the instance is refused",
             )
         # The profiles are judged by what would be granted without the entries that refuse it all.
