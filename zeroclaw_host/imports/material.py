@@ -13,7 +13,7 @@ from zeroclaw_host.sandbox.frame import CallFrame
 
 
 def material_of(frame: CallFrame) -> MaterialSource:
-    """Reads profiles' texts from the frame's configuration: one revision in a frame, the newest one in the next (PLG-356).
+    """Reads profiles' texts from the frame's configuration: one revision in a frame, the newest one in the next (PLG-361).
 
     May be called on another thread while the guest waits. Raises
     :class:`~zeroclaw_host.egress.failures.TlsConfigurationFailed` where the configuration does not resolve, or a secret is

@@ -1,4 +1,4 @@
-"""An HTTP request of an instance, from its authorisation to the end of its response (PLG-173…184).
+"""An HTTP request of an instance, from its authorisation to the end of its response (PLG-124, PLG-176).
 
 Every request is authorised anew, goes over a connection of its own, and follows no redirect and no proxy. The connection
 is opened on a thread of the exchange's and then handed to the process's loop, so a guest waits for nothing but its frame.

@@ -1,4 +1,4 @@
-"""``outgoing-handler``: sending a request (PLG-007, PLG-174…178).
+"""``outgoing-handler``: sending a request (PLG-007, PLG-178).
 
 Whether it may go where it wants to is asked of the network authority at every request anew, by the policy in force then
 (PLG-176). The answer comes with the response, and says no more than that there is none.
