@@ -11,12 +11,14 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import h11
 import http_guests
 import http_origins
 import peers
 import pytest
 from plugin_parts import admitted
 
+from zeroclaw_host.egress.http.body import BUFFER_BYTES
 from zeroclaw_host.errors import DeadlineExceeded
 from zeroclaw_host.imports.http.error_codes import NOT_PERMITTED
 from zeroclaw_host.package.signature import SignatureStatus
@@ -313,4 +315,25 @@ def test_many_bytes_go_through_in_bounded_memory(surf: Make, origin: Make) -> No
     do, net = surf(Limits(call_timeout_ms=250_000, call_fuel=10**13))
     [answer] = do(at(origin(pour), most=size))
     assert answer["body"] == f"{size}:0"
+    assert net.held == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("surf", ["surfer.py"], indirect=True)  # the other's own memory does not hold as much
+def test_many_bytes_leave_in_bounded_memory(surf: Make, origin: Make) -> None:
+    size, most = 64 * 1024 * 1024, 0
+
+    def count(asked: http_origins.Asked) -> None:
+        nonlocal most
+        found = 0
+        while isinstance(event := asked.next_event(), h11.Data):
+            found += len(event.data)
+            most = max(most, len(event.data))
+        asked.content = b""
+        http_origins.reply(str(found).encode())(asked)
+
+    do, net = surf(Limits(call_timeout_ms=250_000, call_fuel=10**13))
+    [answer] = do(at(origin(count), method="post", body=TEXT, times=size // len(TEXT)))
+    assert answer["body"] == str(size)
+    assert most <= BUFFER_BYTES
     assert net.held == 0
