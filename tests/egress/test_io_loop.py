@@ -6,6 +6,8 @@ import errno
 import ipaddress
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -297,6 +299,57 @@ def test_a_process_without_descriptors_to_wait_with_says_that_the_connection_fai
         broken.setattr("os.pipe", no_more)
         with pytest.raises(ConnectionBroken, match="cannot be waited for: Too many open files"):
             connection.receive(1, Deadline(peers.PATIENCE))
+
+
+IN_A_FORKED_CHILD = """
+import ipaddress, os, socket, sys, threading
+from zeroclaw_host.egress.connection import Connection
+from zeroclaw_host.egress.decision import Decision
+from zeroclaw_host.egress.io_loop import PROCESS_LOOP, READABLE
+from zeroclaw_host.egress.request import EgressRequest, Transport
+from zeroclaw_host.instance import InstanceIdentity
+
+class Reader:
+    def __init__(self):
+        self.near, self.far = socket.socketpair()
+        self.near.setblocking(False)
+        request = EgressRequest(
+            identity=InstanceIdentity.default_tool("a"), transport=Transport.SOCKETS, host="a.example", port=80
+        )
+        self.connection = Connection(
+            self.near, decision=Decision(request), address=ipaddress.ip_address("192.0.2.1"),
+            server_name="a.example", context=None, ended=lambda usage: None,
+        )
+        self.got = threading.Event()
+        self.attachment = PROCESS_LOOP.attach(self.connection, self)
+
+    def wanted(self): return READABLE
+    def moment(self): return None
+    def ready(self):
+        if self.connection.receive_now(10):
+            self.got.set()
+
+    def served(self):
+        self.far.send(b"x")
+        return self.got.wait(60)
+
+before = Reader()
+child = os.fork()
+if not child:
+    os._exit(0 if Reader().served() and not before.attachment.attached else 1)
+of_child = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+sys.exit(of_child or not before.served())
+"""
+
+
+def test_a_forked_child_has_a_loop_of_its_own_and_leaves_its_parents() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", IN_A_FORKED_CHILD],
+        capture_output=True,
+        timeout=3 * peers.PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_closed_connection_is_not_attached(peer: Make, opened: Make) -> None:

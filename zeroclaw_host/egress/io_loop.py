@@ -145,6 +145,14 @@ class IoLoop:
             self._turn.look_at(attachment)
             return True
 
+    def begin_anew(self) -> None:
+        """For a child that was forked off: it has no thread of its parent's, and what is attached is its parent's."""
+        turn, self._turn = self._turn, None
+        self._lock = threading.Lock()
+        self._attached = set()
+        if turn is not None:
+            turn.close()
+
     def take(self, turn: _Turn) -> list[Attachment] | None:
         """For the thread: what to look at. None when nothing is attached and the thread is to end."""
         with self._lock:
@@ -182,7 +190,7 @@ class _Turn:
         try:
             threading.Thread(target=self._run, name="zeroclaw-io", daemon=True).start()
         except RuntimeError as error:
-            self._close()
+            self.close()
             raise OSError(errno.EAGAIN, "no thread can be had") from error
 
     def look_at(self, attachment: Attachment) -> None:
@@ -206,9 +214,10 @@ class _Turn:
                 for attachment in self._wait():
                     self._serve(attachment)
         finally:
-            self._close()
+            self.close()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Give the descriptors back. In a forked child these are copies, and the parent's thread goes on with its own."""
         self._selector.close()
         os.close(self._reader)
         os.close(self._writer)
@@ -281,3 +290,4 @@ def _needed(connection: Connection, wanted: int) -> int:
 
 PROCESS_LOOP: Final = IoLoop()
 """The loop of this process."""
+os.register_at_fork(after_in_child=PROCESS_LOOP.begin_anew)
