@@ -29,6 +29,7 @@ from zeroclaw_daemon.sessions.store.records import (
     SessionKilled,
     Settled,
     SurfaceUnsupported,
+    TurnSuperseded,
     digest_of,
 )
 from zeroclaw_daemon.sessions.store.schema import VERSION
@@ -272,6 +273,14 @@ def test_a_killed_session_is_read_and_nothing_goes_on_in_it(store: AcpStore, raw
         store.resume("s")
     with pytest.raises(SessionKilled):
         store.begin("s", "v", "more", BEGAN)
+    for late in (
+        lambda: store.append("s", "u", MessageChunk("late")),
+        lambda: store.reduce("s", "u", [], 1),
+        lambda: store.finish("s", "u", []),
+        lambda: store.fail("s", "u"),
+    ):
+        with pytest.raises(TurnSuperseded):
+            late()
     assert store.recover("s") is False
     assert contents(raw) == killed
     assert store.entries("s") == shown

@@ -185,6 +185,17 @@ def test_a_damaged_database_is_neither_used_nor_replaced(
     assert database(root).read_bytes() == content
 
 
+def test_damage_where_an_operation_does_not_look_is_found_at_the_first_use(root: Path) -> None:
+    with closing(store_at(root)) as store:
+        store.append("s", "t", MessageChunk("x" * 100_000))
+    content = bytearray(database(root).read_bytes())
+    content[-4096:] = b"\xa5" * 4096
+    database(root).write_bytes(content)
+    with closing(store_at(root)) as store, pytest.raises(SessionsUnavailable) as caught:
+        store.find("idle")
+    assert caught.value.details["reason"] == "damaged"
+
+
 @pytest.mark.parametrize(
     ("statement", "operation"),
     [

@@ -116,6 +116,8 @@ def provider_safe(messages: Sequence[Message]) -> list[Message]:
 def _paired(
     message: AssistantMessage, results: list[ToolMessage]
 ) -> tuple[AssistantMessage, list[ToolMessage]]:
+    if not message.tool_calls:
+        return message, []
     called = Counter(call.id for call in message.tool_calls)
     returned = Counter(result.call_id for result in results)
     kept = {call_id for call_id in called if called[call_id] == 1 and returned[call_id] == 1}

@@ -128,13 +128,14 @@ def _dump_message(message: Message) -> JsonValue:
 
 
 def _load_message(value: JsonValue) -> Message:
-    match value:
-        case {"role": "user", "text": str() as text}:
-            return UserMessage(text)
-        case {"role": "assistant", "text": str() as text, "calls": calls}:
-            return AssistantMessage(text, tuple(_load_call(call) for call in _list(calls)))
-        case {"role": "assistant", "text": str() as text}:
-            return AssistantMessage(text)
+    # A long conversation is made of thousands of these, so the usual ones are told apart by two looks.
+    members = cast("dict[str, JsonValue]", value) if isinstance(value, dict) else {}
+    role, text = members.get("role"), members.get("text")
+    if role == "user" and isinstance(text, str):
+        return UserMessage(text)
+    if role == "assistant" and isinstance(text, str):
+        return AssistantMessage(text, tuple(map(_load_call, _list(members.get("calls", [])))))
+    match members:
         case {
             "role": "tool", "id": str() as call_id, "name": str() as name, "output": str() as output,
             "success": bool() as success,
