@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from zeroclaw_host.egress.http.body import BUFFER_BYTES, Download, Upload
-from zeroclaw_host.egress.http.message import FieldLines, HttpTimes, RequestHead, ResponseHead
+from zeroclaw_host.egress.http.message import (
+    Fault,
+    FieldLines,
+    HttpFailed,
+    HttpTimes,
+    RequestHead,
+    ResponseHead,
+)
 from zeroclaw_host.egress.http.wire import Wire
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -57,11 +65,13 @@ class Told:
         self.woken += 1
 
 
-def wire(piece: bytes, upload: Upload | None = None) -> tuple[Wire, Any, Told]:
+def wire(
+    piece: bytes, upload: Upload | None = None, clock: Callable[[], float] = lambda: 100.0
+) -> tuple[Wire, Any, Told]:
     told, connection = Told(), Endless(piece)
     head = RequestHead.of(b"POST", b"/", b"a.example", (), content=upload is not None)
     times = HttpTimes(first_byte=10.0, between_bytes=10.0)
-    return Wire(connection, head, upload, told, times, clock=lambda: 100.0), connection, told  # type: ignore[arg-type]
+    return Wire(connection, head, upload, told, times, clock=clock), connection, told  # type: ignore[arg-type]
 
 
 CHUNK = b"8000\r\n" + bytes(0x8000) + b"\r\n"
@@ -94,6 +104,27 @@ def test_many_tiny_chunks_wake_the_guest_once() -> None:
     assert told.head is not None
     assert told.download.ready
     assert told.woken == 1
+
+
+def test_what_has_arrived_is_not_late_however_long_the_others_take() -> None:
+    moments = iter(range(0, 10**9, 100))  # more than may pass between two pieces, at every look
+    made, connection, told = wire(b"1\r\nx\r\n" * 10_000, clock=lambda: float(next(moments)))
+    for _ in range(5):
+        made.ready()
+    assert told.download.failure is None
+    assert not connection.closed
+
+
+def test_a_peer_that_takes_everything_and_says_nothing_is_late() -> None:
+    upload = Upload()
+    upload.write(bytes(BUFFER_BYTES))
+    moments = iter(range(0, 10**9, 100))
+    made, connection, told = wire(b"", upload, clock=lambda: float(next(moments)))
+    connection.receive_now = lambda limit: None
+    made.ready()
+    assert isinstance(told.download.failure, HttpFailed)
+    assert told.download.failure.fault is Fault.LATE
+    assert connection.closed
 
 
 def test_whoever_ends_it_does_not_wait_for_a_peer_to_stop() -> None:

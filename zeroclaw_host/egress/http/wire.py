@@ -93,7 +93,7 @@ class Wire:
         self._begun = False
         self._interim = 0
         self._at_end = False
-        self._unfinished = False
+        self._more_leaves = self._more_came = False
         self._limit = clock() + times.first_byte
 
     # --- for the loop -----------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class Wire:
         """When the response is late; at once where there is more to do."""
         if self._over:
             return None
-        if self._unfinished:
+        if self._more_leaves or self._more_came:
             return _AT_ONCE
         return self._limit if self._receiving else None
 
@@ -117,7 +117,7 @@ class Wire:
         with self._busy:
             if self._over:
                 return
-            self._unfinished = False
+            self._more_leaves = self._more_came = False
             try:
                 self._send()
                 self._receive()
@@ -148,7 +148,7 @@ class Wire:
                 if not count:
                     return
                 self._leaving = self._leaving[count:]
-            self._unfinished = True
+            self._more_leaves = True
         except ConnectionBroken:
             # A peer may answer before it read everything, and read no more. What it answered is still to be read.
             self._stop_sending()
@@ -193,7 +193,7 @@ class Wire:
         for _ in range(_STEPS_AT_ONCE):
             if self._over or not self._receive_something():
                 return
-        self._unfinished = True
+        self._more_came = True
 
     def _receive_something(self) -> bool:
         """One event, or what is needed for one; whether there may be more."""
@@ -261,7 +261,9 @@ class Wire:
             self._limit = self._clock() + self._times.between_bytes
 
     def _look_at_the_time(self) -> None:
-        if not self._over and self._receiving and self._clock() >= self._limit:
+        if self._over or self._more_came or not self._receiving:  # what is here already is not late
+            return
+        if self._clock() >= self._limit:
             what = "go on" if self._begun else "begin"
             raise HttpFailed(Fault.LATE, f"the response did not {what} in time")
 
