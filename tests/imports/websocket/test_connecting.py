@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -525,6 +526,20 @@ def test_a_profile_brings_its_own_authority_and_the_clients_certificate(
     connection = tool.connect(f"wss://a.example:{origin.port}/", profile="private")
     assert tool.word("send", connection, ("text", "x")) == "ok"
     assert tool.receive(connection) == ("message", ("text", "x"))
+
+
+@pytest.mark.usefixtures("trusted")
+@pytest.mark.req("PLG-356")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_server_that_demands_a_client_certificate_refuses_who_names_no_profile(
+    guest: Make, server: Make, secure: Make, version: ssl.TLSVersion
+) -> None:
+    """In the later version it says so only after the handshake."""
+    context = secure("a.example", clients=trustme.CA())
+    context.minimum_version = context.maximum_version = version
+    tool = guest()
+    assert tool.connect(f"wss://a.example:{server(tls=context).port}/") == "tls-failed"
+    assert tool.held == 0
 
 
 @pytest.mark.req("PLG-374", "PLG-360")

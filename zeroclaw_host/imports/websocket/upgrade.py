@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Final
 
 from websockets.client import ClientProtocol
@@ -15,7 +16,7 @@ from websockets.uri import WebSocketURI
 
 from zeroclaw_host.egress.connection import Connection
 from zeroclaw_host.egress.deadline import Deadline
-from zeroclaw_host.egress.failures import AttemptFailed, ConnectionBroken
+from zeroclaw_host.egress.failures import AttemptFailed, ConnectionBroken, TlsBroken
 from zeroclaw_host.imports.websocket.options import ConnectOptions
 
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
@@ -68,10 +69,12 @@ class Upgrade:
         self.protocol = _protocol(self._options)  # each attempt with a key of its own
         self.protocol.send_request(request_of(self.protocol, self._options))
         try:
-            connection.send(b"".join(self.protocol.data_to_send()), deadline)
+            with suppress(ConnectionBroken):  # a peer that takes nothing more may have said why
+                connection.send(b"".join(self.protocol.data_to_send()), deadline)
             self.rest = self._read_head(connection, deadline)
         except ConnectionBroken as error:
-            raise UpgradeFailed("handshake-failed", error.message) from error
+            word = "tls-failed" if isinstance(error, TlsBroken) else "handshake-failed"
+            raise UpgradeFailed(word, error.message) from error
         if self.protocol.state is not State.OPEN:
             raise self._failed()
         self.protocol.events_received()
