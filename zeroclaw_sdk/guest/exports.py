@@ -183,9 +183,8 @@ def _function(definition: Definition, function: Function, wit: Any, root: str) -
     fault = function.mark.fault
 
     def call(_self: object, *arguments: object) -> object:
-        current_host().network.looked = (
-            0  # the instance lives on from call to call, and each has a budget of its own
-        )
+        # The instance lives on from call to call, and each has a budget of its own.
+        current_host().network.looked = 0
         try:
             given = [crossing.inward(each) for crossing, each in zip(crossings, arguments, strict=True)]
             return function.result.outward(definition.call(function.name, *given), wit)
