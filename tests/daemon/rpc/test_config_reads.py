@@ -137,7 +137,7 @@ async def test_a_prefix_lists_what_is_at_or_below_it(serving: Serving) -> None:
 
 @pytest.mark.req("RPC-245")
 async def test_validate_finds_what_is_wrong_with_the_file_and_where(serving: Serving) -> None:
-    inner = '[plugins.entries.config]\nurl'
+    inner = "[plugins.entries.config]\nurl"
     text = property_cases.FULL.replace(inner, f'egress_hosts = ["a.example"]\n{inner}')
     async with serving(config=text) as daemon, daemon.connect() as wire:
         assert await wire.call("config/validate") == {"valid": True}
