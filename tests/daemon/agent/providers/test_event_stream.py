@@ -157,6 +157,12 @@ def test_pieces_of_several_calls_may_be_mixed_in_any_way(
     assert list(reader.finish())[:-1] == wanted  # fmt: skip
 
 
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 4])
+def test_a_byte_order_mark_is_no_part_of_the_first_event(at: int) -> None:
+    data = "\ufeffdata: a\n\n".encode()
+    assert data_of([data[:at], data[at:]]) == ["a"]
+
+
 def test_half_an_event_is_none() -> None:
     assert data_of([b"data: a\n\nda", b"ta: b\n"]) == ["a"]
     assert data_of([b"data: a\n\ndata: b"]) == ["a"]

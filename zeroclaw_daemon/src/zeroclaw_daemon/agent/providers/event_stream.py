@@ -72,13 +72,17 @@ class _Body(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         largest = self._limits.event_characters * _BYTES_A_CHARACTER + _FRAME_BYTES
         received = 0
+        start: bytes | None = b""
         async with aclosing(self._response.aiter_bytes()) as chunks:  # pyright: ignore[reportArgumentType, reportUnknownVariableType]
             due = self._clock.now() + self._seconds
             while (chunk := await self._next(chunks, due)) is not None:  # pyright: ignore[reportUnknownArgumentType]
                 if any(end in chunk for end in _LINE_ENDS):
                     due = self._clock.now() + self._seconds
-                if not received:
-                    chunk = chunk.removeprefix(_MARK)
+                if start is not None:
+                    start += chunk
+                    if _MARK.startswith(start):
+                        continue
+                    chunk, start = start.removeprefix(_MARK), None
                 received += len(chunk)
                 self.since_event += len(chunk)
                 if received > self._limits.answer_bytes:
