@@ -15,6 +15,7 @@ from zeroclaw_sdk.guest import Tool, ToolError, http
 from zeroclaw_sdk.guest.headers import Headers, encoded
 from zeroclaw_sdk.guest.host import RecordingHost, use_host
 from zeroclaw_sdk.guest.http.target import Target
+from zeroclaw_sdk.guest.network import Exchange, HttpRequest
 from zeroclaw_sdk.testing import (
     Failure,
     FakeNetwork,
@@ -50,6 +51,29 @@ def sent(ask: Callable[[], Any], answer: Reply | Failure | None = None) -> SentR
 @pytest.mark.parametrize("method", ["get", "post", "put", "patch", "delete", "head"])
 def test_each_shortcut_sends_its_method(method: str):
     assert sent(lambda: getattr(http, method)(URL)).method == method.upper()
+
+
+@pytest.mark.parametrize(
+    ("ask", "opened"),
+    [
+        (lambda: http.get(URL), False),
+        (lambda: http.delete(URL), False),
+        (lambda: http.request("GET", URL, data=b""), False),
+        (lambda: http.post(URL), True),
+        (lambda: http.request("GET", URL, data=b"x"), True),
+        (lambda: http.request("GET", URL, data=[]), True),
+    ],
+)
+def test_a_body_is_opened_only_where_there_may_be_one(ask: Callable[[], Any], opened: bool):
+    class Seen(FakeNetwork):
+        def http(self, request: HttpRequest) -> Exchange:
+            contents.append(request.content)
+            return super().http(request)
+
+    contents: list[bool] = []
+    with over(Seen(lambda _: Reply())):
+        ask()
+    assert contents == [opened]
 
 
 def test_parameters_follow_what_the_url_has_of_a_query():

@@ -45,6 +45,8 @@ class HttpRequest:
     connect_timeout: float | None = None
     first_byte_timeout: float | None = None
     between_bytes_timeout: float | None = None
+    content: bool = True
+    """Whether a body may follow. Without one nothing is written."""
 
 
 @dataclass(frozen=True)

@@ -89,8 +89,9 @@ class WitExchange:
             (outgoing.set_path_with_query, encodable(request.target)),
         ):
             http.ask(setter, value)
-        self._held["body"] = http.ask(outgoing.body)
-        self._held["output"] = http.ask(self._held["body"].write)
+        if request.content:
+            self._held["body"] = http.ask(outgoing.body)
+            self._held["output"] = http.ask(self._held["body"].write)
         options = self._options(request)
         # From here on they are the host's, whatever comes of it.
         del self._held["request"]
@@ -127,6 +128,8 @@ class WitExchange:
 
     def finish(self) -> None:
         """See :meth:`~zeroclaw_sdk.guest.network.Exchange.finish`."""
+        if "body" not in self._held:
+            return
         self._release("output")
         body = self._held.pop("body")
         try:

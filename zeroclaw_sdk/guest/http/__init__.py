@@ -270,10 +270,11 @@ class _Sent:
         self._method = _method(request.method)
         fields, pieces = _content(request, self._method)
         self._exchange = self._ask(
-            current_host().network.http, _prepared(request, self._method, self._target, fields)
+            current_host().network.http,
+            _prepared(request, self._method, self._target, fields, content=pieces is not None),
         )
         try:
-            self._send(pieces)
+            self._send(pieces or ())
         except BaseException:
             self.close()
             raise
@@ -310,8 +311,8 @@ def _method(method: str) -> str:
     return method.upper()
 
 
-def _content(request: Request, method: str) -> tuple[list[tuple[str, bytes]], Iterable[bytes]]:
-    """All header fields, those of the body among them, and the body's pieces.
+def _content(request: Request, method: str) -> tuple[list[tuple[str, bytes]], Iterable[bytes] | None]:
+    """All header fields, those of the body among them, and the body's pieces; None where there is to be no body.
 
     :raises ValueError: there are two bodies, or the value has no JSON form.
     """
@@ -323,7 +324,7 @@ def _content(request: Request, method: str) -> tuple[list[tuple[str, bytes]], It
     if isinstance(body, bytes):
         if (body or method in _EXPECT_BODY) and "content-length" not in named:
             fields.append(("content-length", str(len(body)).encode()))
-        pieces: Iterable[bytes] = (body,)
+        pieces: Iterable[bytes] | None = (body,) if body or method in _EXPECT_BODY else None
     else:
         pieces = body
     if content_type is not None and "content-type" not in named:
@@ -346,7 +347,9 @@ def _body(request: Request) -> tuple[bytes | Iterable[bytes], bytes | None]:
     return data, None
 
 
-def _prepared(request: Request, method: str, target: Target, fields: list[tuple[str, bytes]]) -> HttpRequest:
+def _prepared(
+    request: Request, method: str, target: Target, fields: list[tuple[str, bytes]], *, content: bool
+) -> HttpRequest:
     given = request.timeout
     limits = given if isinstance(given, Timeout) else Timeout(given, given, given)
     return HttpRequest(
@@ -358,4 +361,5 @@ def _prepared(request: Request, method: str, target: Target, fields: list[tuple[
         limits.connect,
         limits.first_byte,
         limits.between_bytes,
+        content,
     )
