@@ -237,13 +237,15 @@ def test_without_an_agent_the_only_one_is_meant(home, start_daemon, zeroclaw) ->
     assert zeroclaw("prompt", "--agent", "bob", "/model").out == "m\n"
 
 
-def test_an_agent_of_a_provider_that_is_not_there_says_so(home, start_daemon, zeroclaw) -> None:
-    home.configure('[agents.ada]\nprovider = "openai.main"\n[providers.models.openai.main]\nmodel = "m"\n')
+def test_an_agent_of_a_provider_that_cannot_be_asked_says_so(home, start_daemon, zeroclaw) -> None:
+    home.configure(
+        '[agents.ada]\nprovider = "openai.main"\n[providers.models.openai.main]\nuri = "far"\nmodel = "m"\n'
+    )
     start_daemon()
     outcome = zeroclaw("prompt", "hello")
     assert outcome.status == 7
-    assert "kind openai" in outcome.err
-    assert "config set 'agents.ada.provider' 'echo'" in outcome.err
+    assert "openai.main" in outcome.err
+    assert "config set 'providers.models.openai.main.uri'" in outcome.err
 
 
 def test_a_blank_prompt_is_refused_before_anybody_is_asked(zeroclaw) -> None:
