@@ -9,10 +9,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from one_npx import one_npx
 
 from zeroclaw_host.contract import ungated_wit, wit_directory
 
@@ -64,7 +66,8 @@ def _build(source: str, work: Path) -> None:
         npx = shutil.which("npx") or "npx"
         command = [npx, "--yes", f"@bytecodealliance/jco@{JCO}", "componentize", source, *words]
     try:
-        done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+        with one_npx() if source.endswith(".js") else nullcontext():
+            done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         _missing("needs the system program npx")
         return

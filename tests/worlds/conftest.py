@@ -9,10 +9,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from one_npx import one_npx
 
 from zeroclaw_host.contract import ungated_wit
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
@@ -57,7 +59,8 @@ def _built(source: str, wit: str, tool: str, work: Path, build: Build) -> bytes:
             (work / "wit" / "plugin.wit").write_text(wit, encoding="utf-8")
             (work / source).write_text(text, encoding="utf-8")
             for command in build(work):
-                done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+                with one_npx() if "npx" in command[0] else nullcontext():
+                    done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
                 if done.returncode and "npx" in command[0]:
                     report = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
                     report(f"needs npm's package @bytecodealliance/jco: {done.stderr.strip()[-300:]}")
