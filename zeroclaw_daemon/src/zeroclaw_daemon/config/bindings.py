@@ -245,7 +245,7 @@ def bind(store: ConfigStore, manifest: Manifest, alias: str, egress: Egress | No
 
 
 def with_binding(
-    store: ConfigStore, alias: str, egress: Egress | None, deciding: Deciding
+    store: ConfigStore, alias: str, egress: Egress | None, deciding: Deciding | None = None
 ) -> Callable[[Manifest], BindingChange]:
     """What an install prepares for a package whose channel it binds as well (PLG-229, PLG-231).
 
