@@ -173,9 +173,9 @@ def test_rows_that_nobody_reads_are_told_at_the_start_in_status_and_by_list_and_
     assert "the row operations of plugins.entries is read by nobody" in daemon.ready
     assert zeroclaw("prompt", '/tool wat_echo {"n": 1}').out == '{"n": 1}\n', "it has no configuration"
     for command in (("status",), ("plugin", "list"), ("plugin", "info", "wat-echo")):
-        told = zeroclaw(*command).err
-        named = f"until it is named {key}" if command == ("plugin", "list") else f"rename it to {key}"
-        assert named in told, command
+        answer = zeroclaw(*command)
+        told = answer.out + answer.err
+        assert (f"rename it to {key}" if command == ("status",) else f"until it is named {key}") in told
         assert ("operations" in told) == (command[-1] != "wat-echo"), command
     home.configure(home.config_file.read_text().replace('"wat-echo"', f'"{key}"'))
     asked = zeroclaw("prompt", '/tool wat_echo {"n": 1}')
