@@ -7,6 +7,7 @@ import subprocess
 import unicodedata
 from collections.abc import Callable
 
+import pasting
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,33 +16,8 @@ from zeroclaw_host.quoting import POWERSHELL_MARKER, Word, cmd_can_pass, command
 
 SHELLS = ("dash", "bash", "zsh", "fish")
 
-HOSTILE = (
-    "",
-    " ",
-    "it's here",
-    "'",
-    "''",
-    "\\",
-    "a\\",
-    "\\'",
-    "'\\''",
-    "\\n",
-    "$(id).example.com",
-    "`id`",
-    "${HOME}",
-    "!!",
-    "a;b&c|d>e<f",
-    "*?[x]{a,b}~",
-    "~",
-    "-rf",
-    "#no comment",
-    "two\nlines",
-    "tab\there",
-    "é ✓ 日本",
-    '"quoted"',
-    "%PATH%",
-    "^x",
-)
+HOSTILE = (*pasting.HOSTILE, "*?[x]{a,b}~", "two\nlines", "tab\there", "^x")
+"""What is pasted, and what a program hands on without a person in between."""
 
 # Characters fish keeps for itself (its private encoding and its internal markers) cannot be given to it by anyone.
 ANY_TEXT = st.text(
