@@ -112,9 +112,9 @@ class AcpStore:
         """The sessions that were not killed, the latest activity first (RPC-244)."""
         with self._file.read() as raw:
             found = raw.execute(
-                "SELECT id FROM acp_sessions WHERE killed_at IS NULL AND (?1 IS NULL OR principal_id = ?1)"
+                "SELECT id FROM acp_sessions WHERE killed_at IS NULL AND (:scope IS NULL OR principal_id = :scope)"
                 " ORDER BY last_activity DESC, id DESC",
-                (scope,),
+                {"scope": scope},
             ).fetchall()
             return tuple(_stored(raw, number(row)) for (row,) in found)
 

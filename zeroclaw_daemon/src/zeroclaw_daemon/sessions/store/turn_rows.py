@@ -137,9 +137,9 @@ def judge(raw: sqlite3.Connection, session: int, turn_id: str, verdict: Verdict,
     named = dump({"turn_id": turn_id})
     raw.execute(
         "INSERT INTO acp_session_events (session_id, action, outcome, payload, created_at)"
-        " SELECT ?1, 'turn', ?2, ?3, ?4 WHERE NOT EXISTS"
-        " (SELECT 1 FROM acp_session_events WHERE session_id = ?1 AND action = 'turn' AND payload = ?3)",
-        (session, verdict, named, at),
+        " SELECT :session, 'turn', :verdict, :named, :at WHERE NOT EXISTS"
+        " (SELECT 1 FROM acp_session_events WHERE session_id = :session AND action = 'turn' AND payload = :named)",
+        {"session": session, "verdict": verdict, "named": named, "at": at},
     )
 
 
