@@ -10,6 +10,7 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from zeroclaw_host.egress.hosts import Address
@@ -137,8 +138,13 @@ def judge_address(address: Address, nat64: Sequence[Nat64Prefix] = ()) -> Judgem
 
     :param nat64: the network's own prefixes. The well-known one needs no mention; no other is guessed.
     """
-    number = int(address)
-    if isinstance(address, ipaddress.IPv4Address):
+    return _judge(int(address), isinstance(address, ipaddress.IPv4Address), tuple(nat64))
+
+
+@lru_cache(maxsize=4096)
+def _judge(number: int, is_ipv4: bool, nat64: tuple[Nat64Prefix, ...]) -> Judgement:
+    """Kept, because the same few hosts have the same addresses at every request."""
+    if is_ipv4:
         return _judge_ipv4(number)
     carried = list(embedded_addresses(number, nat64))
     for form, ipv4 in carried:
