@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+import anyio
+
 from zeroclaw_daemon.agent.messages import Message
 from zeroclaw_daemon.agent.providers.base import NO_CHOICE, ModelChoice
 from zeroclaw_daemon.sessions.errors import SessionLimit, SessionNotFound
@@ -57,10 +59,15 @@ class LiveSession:
 class LiveSessions:
     """The live sessions by id, oldest first.
 
+    ``lock`` guards which session is live under an id, and whose it is: whoever adds, removes, replaces or re-owns one holds it,
+    and whoever needs that to stay as it is for more than one step (D-44). It is held for moments: nobody waits for a turn while
+    holding it, and a turn permit is taken before it, never after.
+
     :param limit: how many there may be.
     """
 
     def __init__(self, limit: int = MAX_LIVE) -> None:
+        self.lock = anyio.Lock()
         self._limit = limit
         self._sessions: dict[str, LiveSession] = {}
 
