@@ -36,16 +36,30 @@ class Turn:
 
     :param history: the conversation before this turn.
     :param call_site: whom log records of tools are attributed to; each call adds its tool.
+    :param call_ids: the ids of the calls made before in the conversation; those of this turn differ from them and are added.
     """
 
-    def __init__(self, history: Sequence[Message], prompt: str, emit: Emit, call_site: CallSite) -> None:
+    def __init__(
+        self,
+        history: Sequence[Message],
+        prompt: str,
+        emit: Emit,
+        call_site: CallSite,
+        *,
+        call_ids: set[str] | None = None,
+    ) -> None:
         self._history = tuple(history)
         self._emit = emit
         self._call_site = call_site
         self._finished: list[Message] = [UserMessage(prompt)]
         self._step_text: list[str] = []
         self._text: list[str] = []
-        self._call_ids: set[str] = set()
+        self._call_ids: set[str] = set() if call_ids is None else call_ids
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """What of the conversation before this turn the model still hears."""
+        return self._history
 
     @property
     def text(self) -> str:
@@ -120,7 +134,7 @@ class Turn:
         self._step_text.clear()
 
     def _with_own_id(self, call: ToolCall) -> ToolCall:
-        """The call under an id that no other call of this turn has; models are not always careful."""
+        """The call under an id that no other call of the conversation has; models are not always careful."""
         names: Iterator[str] = (f"{call.id or 'call'}_{number}" for number in count(2))
         unique = (
             call.id
