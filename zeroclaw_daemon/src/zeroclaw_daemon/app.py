@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from zeroclaw_daemon.activation.current import Activation
-from zeroclaw_daemon.activation.standing import plugins_state, standings
+from zeroclaw_daemon.activation.standing import Standings, plugins_state
 from zeroclaw_daemon.agents import ConfiguredAgents, settings_of
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.authority.tokens import PairedTokens
@@ -84,6 +84,7 @@ class Daemon:
         self._env = env
         self._undo = ExitStack()
         self._load_again: Callable[[], object] = lambda: None
+        self._standings = Standings()
 
     def __enter__(self) -> Daemon:
         with ExitStack() as undo:
@@ -206,12 +207,12 @@ class Daemon:
             problems.append(self._paired.error.message)
         in_force = self._activation.in_force
         tools = self._tools.toolset(snapshot)
-        found = standings(in_force, tools, snapshot.config)
+        found = self._standings.of(in_force, tools, snapshot.config)
         problems.extend(stray.message for stray in strays(snapshot.config, in_force.manifests))
         problems.extend(standing.problem for standing in found if standing.problem is not None)
         return {
             "configDir": self._paths.config_dir,
-            "configFile": self._paths.config_file,
+            "configFile": str(self._config.path),
             "dataDir": self._paths.data_dir,
             "configRevision": snapshot.revision,
             "agents": sorted(settings_of(snapshot)),

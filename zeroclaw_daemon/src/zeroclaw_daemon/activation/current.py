@@ -43,6 +43,7 @@ class Activation:
         self._discover: Final = discover
         self._lock = threading.Lock()
         self._in_force = InForce()
+        self._waits: tuple[InForce, Config, bool] | None = None
 
     @property
     def in_force(self) -> InForce:
@@ -92,13 +93,18 @@ class Activation:
 
         Judged by the packages of the last plan; what was installed since is seen by the reload alone.
         """
-        in_force = self._in_force
-        plan = ActivationPlan.of(config, in_force.manifests or {})
-        if (
-            in_force.manifests is None
-        ):  # Nobody has looked yet: a channel that lacks nothing but its package may have it.
-            return any(placement.unmet is Unmet.NOT_INSTALLED for placement in plan.channels)
-        return plan.channels != in_force.plan.channels
+        in_force, known = self._in_force, self._waits
+        if known is None or known[0] is not in_force or known[1] is not config:
+            known = self._waits = (in_force, config, _waits(in_force, config))
+        return known[2]
+
+
+def _waits(in_force: InForce, config: Config) -> bool:
+    plan = ActivationPlan.of(config, in_force.manifests or {})
+    if in_force.manifests is None:
+        # Nobody has looked yet: a channel that lacks nothing but its package may have it.
+        return any(placement.unmet is Unmet.NOT_INSTALLED for placement in plan.channels)
+    return plan.channels != in_force.plan.channels
 
 
 def _changes(before: ActivationPlan, after: ActivationPlan) -> list[str]:

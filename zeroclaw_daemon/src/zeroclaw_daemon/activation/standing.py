@@ -131,6 +131,20 @@ def standings(in_force: InForce, tools: ToolSet | None, config: Config) -> tuple
     return tuple(found)
 
 
+class Standings:
+    """Gives :func:`standings`, made anew only when something that they are made of is another: ``status`` is asked often."""
+
+    def __init__(self) -> None:
+        self._made: tuple[InForce, ToolSet | None, Config, tuple[Standing, ...]] | None = None
+
+    def of(self, in_force: InForce, tools: ToolSet | None, config: Config) -> tuple[Standing, ...]:
+        """See :func:`standings`. All three never change, so the same objects mean the same."""
+        made = self._made
+        if made is None or made[0] is not in_force or made[1] is not tools or made[2] is not config:
+            made = self._made = (in_force, tools, config, standings(in_force, tools, config))
+        return made[3]
+
+
 def _of(placement: Placement, manifests: Mapping[str, Manifest], tools: ToolSet | None) -> Standing:
     identity = placement.identity
     manifest = manifests.get(identity.package)
