@@ -20,6 +20,11 @@ class Link(Protocol):
         """Who is at the other end."""
         ...
 
+    @property
+    def hung_up(self) -> bool:
+        """Whether the other end is gone."""
+        ...
+
     def mark_ready(self) -> None:
         """The handshake succeeded."""
         ...

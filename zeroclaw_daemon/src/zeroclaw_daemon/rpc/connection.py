@@ -123,6 +123,11 @@ class Connection:
         """Who is at the other end."""
         return self._transport.peer
 
+    @property
+    def hung_up(self) -> bool:
+        """Whether the peer is gone."""
+        return self._hung_up
+
     # What the owner of a connection does with it.
 
     async def run(self) -> None:

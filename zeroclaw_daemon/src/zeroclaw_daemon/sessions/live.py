@@ -10,6 +10,7 @@ import anyio
 
 from zeroclaw_daemon.agent.messages import Message
 from zeroclaw_daemon.agent.providers.base import NO_CHOICE, ModelChoice
+from zeroclaw_daemon.sessions.asking import Asking, Audience
 from zeroclaw_daemon.sessions.errors import SessionLimit, SessionNotFound
 from zeroclaw_daemon.sessions.permit import TurnPermit
 from zeroclaw_daemon.sessions.ticket import Ticket
@@ -33,7 +34,7 @@ class LiveSession:
     ``client_id`` is the client it answers to, ``owner`` the principal that made it, None where that is the shared
     operator. ``prompts`` are those that run or wait, in the order they came; ``running`` is the one whose turn it is, from
     its begin on. ``closing`` is set once it takes no more turns. ``choice`` is what the next turn talks to instead of what
-    the agent is configured with.
+    the agent is configured with. ``asking`` is how its agent asks the client that it is bound to.
     """
 
     id: str
@@ -49,6 +50,16 @@ class LiveSession:
     running: Ticket | None = None
     closing: bool = False
     choice: ModelChoice = NO_CHOICE
+    asking: Asking = field(default_factory=Asking)
+
+    @property
+    def audience(self) -> Audience | None:
+        """The client that is asked when something is to be asked, None once it is gone. Set it to bind the session to another."""
+        return self.asking.audience
+
+    @audience.setter
+    def audience(self, audience: Audience | None) -> None:
+        self.asking.audience = audience
 
     @property
     def busy(self) -> bool:

@@ -13,6 +13,7 @@ import anyio.to_thread
 from zeroclaw_daemon.agent.directory import AgentDirectory
 from zeroclaw_daemon.authority.principal import Forbidden
 from zeroclaw_daemon.clock import Clock, SystemClock
+from zeroclaw_daemon.sessions.asking import Asking
 from zeroclaw_daemon.sessions.errors import SessionMismatch
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
 from zeroclaw_daemon.sessions.permit import TurnPermit
@@ -104,6 +105,7 @@ class SessionOpener:
             mode=opening.mode,
             workspace=directory,
             permit=TurnPermit(self._clock),
+            asking=Asking(self._clock),
             client_id=opening.client_id,
             owner=opening.owner,
             surface=opening.surface,

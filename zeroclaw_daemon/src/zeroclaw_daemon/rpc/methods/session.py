@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from zeroclaw_daemon.agent.directory import AgentDirectory
-from zeroclaw_daemon.agent.events import MessageChunk, ThoughtChunk, ToolCalled, ToolReturned
 from zeroclaw_daemon.agent.providers.base import ModelChoice
 from zeroclaw_daemon.clock import Clock
 from zeroclaw_daemon.rpc.access import SessionAccess
 from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.models import Params, Result
+from zeroclaw_daemon.rpc.updates import UPDATE, members
 from zeroclaw_daemon.sessions.errors import SessionNotFound
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
 from zeroclaw_daemon.sessions.opening import Opening, SessionOpener
 from zeroclaw_daemon.sessions.ticket import Cause, Outcome, SessionEvent, Sink, TurnEnded
 from zeroclaw_daemon.sessions.turns import TurnRunner
 from zeroclaw_daemon.strict_json import JsonValue
-
-UPDATE: Final = "session/update"
-"""The notification that carries what happens in a turn."""
 
 SessionId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
@@ -261,24 +258,9 @@ def _state(session: LiveSession) -> StateResult:
 
 def _updates(caller: Caller, params: PromptParams) -> Sink:
     async def send(event: SessionEvent) -> None:
-        update: dict[str, JsonValue] = {"sessionId": params.session_id, **_members(event)}
+        update: dict[str, JsonValue] = {"sessionId": params.session_id, **members(event)}
         if isinstance(event, TurnEnded) and params.client_turn_generation is not None:
             update["clientTurnGeneration"] = params.client_turn_generation
         await caller.link.notify(UPDATE, update)
 
     return send
-
-
-def _members(event: SessionEvent) -> dict[str, JsonValue]:
-    """An event as clients read it (RPC-124…127, RPC-254)."""
-    match event:
-        case MessageChunk(text):
-            return {"type": "agent_message_chunk", "text": text}
-        case ThoughtChunk(text):
-            return {"type": "agent_thought_chunk", "text": text}
-        case ToolCalled(call_id, name, arguments):
-            return {"type": "tool_call", "toolCallId": call_id, "name": name, "rawInput": arguments}
-        case ToolReturned(call_id, name, output):
-            return {"type": "tool_result", "toolCallId": call_id, "name": name, "rawOutput": output}
-        case TurnEnded(outcome, content, reason):
-            return {"type": "turn_complete", "outcome": outcome.value, "content": content, "reason": reason}

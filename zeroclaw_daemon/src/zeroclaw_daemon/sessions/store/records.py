@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from zeroclaw_daemon.agent.events import Approval
 from zeroclaw_daemon.agent.messages import Message
 from zeroclaw_daemon.strict_json import JsonValue, encode
 from zeroclaw_host.errors import Kind, ZeroclawError
@@ -70,15 +71,6 @@ class Verdict(StrEnum):
     FAILED = "fail"
     INTERRUPTED = "interrupt"
     """Nobody wrote its end; recovery found it."""
-
-
-class Approval(StrEnum):
-    """Who let a tool run, or did not."""
-
-    NOT_ASKED = "not_asked"
-    ALLOWED = "allowed"
-    REFUSED = "refused"
-    UNANSWERED = "unanswered"
 
 
 class CallOutcome(StrEnum):

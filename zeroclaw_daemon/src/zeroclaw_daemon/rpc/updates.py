@@ -1,0 +1,71 @@
+"""What happens in a turn, as ``session/update`` tells it: the one place that knows the names of its members."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from zeroclaw_daemon.agent.events import (
+    ApprovalRequested,
+    ContextUsed,
+    HistoryTrimmed,
+    MessageChunk,
+    PlanChanged,
+    ThoughtChunk,
+    ToolCalled,
+    ToolReturned,
+)
+from zeroclaw_daemon.sessions.ticket import SessionEvent, TurnEnded
+from zeroclaw_daemon.strict_json import JsonValue
+
+UPDATE: Final = "session/update"
+"""The notification that carries what happens in a turn."""
+
+Told: TypeAlias = SessionEvent | ApprovalRequested
+"""What a client may be told of."""
+
+
+def members(event: Told) -> dict[str, JsonValue]:
+    """An event as clients read it (RPC-124…129, RPC-254)."""
+    match event:
+        case MessageChunk(text):
+            return {"type": "agent_message_chunk", "text": text}
+        case ThoughtChunk(text):
+            return {"type": "agent_thought_chunk", "text": text}
+        case ToolCalled(call_id, name, arguments):
+            return {"type": "tool_call", "toolCallId": call_id, "name": name, "rawInput": arguments}
+        case ToolReturned(call_id, name, output):
+            return {"type": "tool_result", "toolCallId": call_id, "name": name, "rawOutput": output}
+        case ApprovalRequested(request_id, tool, arguments_summary, timeout_secs):
+            return {
+                "type": "approval_request",
+                "requestId": request_id,
+                "toolName": tool,
+                "argumentsSummary": arguments_summary,
+                "timeoutSecs": timeout_secs,
+            }
+        case PlanChanged(entries):
+            return {"type": "plan", "entries": [entry.to_json() for entry in entries]}
+        case ContextUsed(input_tokens, max_context_tokens, model_context_window):
+            numbers = {
+                "inputTokens": input_tokens,
+                "maxContextTokens": max_context_tokens,
+                "modelContextWindow": model_context_window,
+            }
+            return {
+                "type": "context_usage",
+                **{name: number for name, number in numbers.items() if number is not None},
+            }
+        case HistoryTrimmed():
+            return {
+                "type": "history_trimmed",
+                "droppedMessages": event.dropped_messages,
+                "droppedTurns": event.dropped_turns,
+                "keptTurns": event.kept_turns,
+                "reason": event.reason,
+                "tokenBudget": event.token_budget,
+                "tokensBefore": event.tokens_before,
+                "tokensAfter": event.tokens_after,
+                "unsatisfiableFloor": event.unsatisfiable,
+            }
+        case TurnEnded(outcome, content, reason):
+            return {"type": "turn_complete", "outcome": outcome.value, "content": content, "reason": reason}
