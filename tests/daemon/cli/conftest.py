@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,14 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from daemon_process import PROGRAM, RunningDaemon, end, environment, ready, spawn
 
 from zeroclaw_daemon.cli import main
 from zeroclaw_host.contract import ungated_wit
 from zeroclaw_host.services.sealing import KeyFile
-
-PROGRAM = str(Path(sys.executable).with_name("zeroclaw"))
-START_SECONDS = 60.0
-"""Far above what a start takes, so that only a daemon that hangs fails by it."""
 
 
 @dataclass
@@ -53,9 +47,7 @@ class Home:
         return self.data / "daemon.sock"
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
-        kept["PATH"] = os.pathsep.join((str(Path(PROGRAM).parent), kept["PATH"]))
-        return {**kept, "HOME": str(self.path), **self.env, **(extra or {})}
+        return environment(self.path, {**self.env, **(extra or {})})
 
     def configure(self, text: str) -> None:
         self.config_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -130,34 +122,6 @@ def zeroclaw_process(home: Home) -> Command:
     return run
 
 
-@dataclass
-class RunningDaemon:
-    """A daemon that has said it is ready."""
-
-    process: subprocess.Popen[str]
-    ready: str
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def ask(self, endpoint: Path, *requests: str) -> list[dict[str, Any]]:
-        """Send lines, say that no more will come, and read every answer."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-            client.settimeout(START_SECONDS)
-            client.connect(str(endpoint))
-            client.sendall("".join(f"{request}\n" for request in requests).encode())
-            client.shutdown(socket.SHUT_WR)
-            with client.makefile("rb") as answers:
-                return [json.loads(line) for line in answers]
-
-    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """End it with a signal; its exit status and what it still said."""
-        self.process.send_signal(number)
-        _, err = self.process.communicate(timeout=START_SECONDS)
-        return self.process.returncode, self.ready + err
-
-
 StartDaemon = Callable[..., RunningDaemon]
 
 
@@ -167,40 +131,15 @@ def start_daemon(home: Home) -> Iterator[StartDaemon]:
     processes: list[subprocess.Popen[str]] = []
 
     def start(*options: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> RunningDaemon:
-        process = subprocess.Popen(
-            [PROGRAM, *options, "daemon"],
-            env=home.environment(env),
-            cwd=cwd or home.path,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-        )
+        process = spawn(*options, env=home.environment(env), cwd=cwd or home.path)
         processes.append(process)
-        return RunningDaemon(process, _until_ready(process))
+        return ready(process)
 
     try:
         yield start
     finally:
         for process in processes:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
-
-
-def _until_ready(process: subprocess.Popen[str]) -> str:
-    """Everything the daemon says up to the line that it serves."""
-    assert process.stderr is not None
-    said = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stderr, selectors.EVENT_READ)
-        while b" serves " not in said or not said.endswith(b"\n"):
-            assert selector.select(START_SECONDS), f"the daemon is not ready: {said.decode()}"
-            piece = os.read(process.stderr.fileno(), 65_536)
-            assert piece, f"the daemon ended with status {process.wait()}: {said.decode()}"
-            said += piece
-    return said.decode()
+            end(process)
 
 
 ECHO = (Path(__file__).parent / "guest" / "echo.wat").read_text()
