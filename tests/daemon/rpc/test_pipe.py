@@ -163,7 +163,7 @@ async def test_a_client_of_the_pipe_is_recorded_as_local_without_process_or_user
         server.stop()
     facts = [record.zeroclaw for record in caplog.records if hasattr(record, "zeroclaw")]
     audited = [fact for fact in facts if fact["category"] == "audit"]
-    assert {fact["action"] for fact in audited} == {"connected", "principal_bound", "denied"}
+    assert {fact["action"] for fact in audited} == {"connected", "principal_bound", "denied", "disconnected"}
     assert {fact["peer"] for fact in audited} == {"pipe:local"}
     assert not any({"pid", "uid"} & fact.keys() for fact in audited)
 

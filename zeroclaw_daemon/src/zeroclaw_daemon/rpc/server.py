@@ -1,4 +1,4 @@
-"""The server: connections of one listener, the methods they may call, and an orderly end."""
+"""The server: the ways in, the methods that may be called there, and an orderly end."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.access import SessionAccess
 from zeroclaw_daemon.rpc.caller import Caller
-from zeroclaw_daemon.rpc.connection import Connection
-from zeroclaw_daemon.rpc.dispatch import CallerHandler, Dispatcher
-from zeroclaw_daemon.rpc.envelope import error_line
-from zeroclaw_daemon.rpc.errors import ConnectionLimit, error_object
+from zeroclaw_daemon.rpc.dispatch import Dispatcher
+from zeroclaw_daemon.rpc.gateway import Gateway
+from zeroclaw_daemon.rpc.intake import Intake
 from zeroclaw_daemon.rpc.limits import ServerLimits
 from zeroclaw_daemon.rpc.methods.config import ConfigMethods
 from zeroclaw_daemon.rpc.methods.handshake import Handshake
 from zeroclaw_daemon.rpc.methods.session import SessionMethods
 from zeroclaw_daemon.rpc.methods.status import Facts, Status
-from zeroclaw_daemon.rpc.transport.base import AcceptFailed, Listener, Transport, TransportClosed, linger
+from zeroclaw_daemon.rpc.presence import Presence
+from zeroclaw_daemon.rpc.transport.base import Listener
 from zeroclaw_daemon.sessions.live import LiveSessions
 from zeroclaw_daemon.sessions.turns import TurnRunner
 from zeroclaw_daemon.strict_json import JsonValue
@@ -35,14 +35,16 @@ logger = logging.getLogger(__name__)
 
 
 class Server:
-    """JSON-RPC for everyone who connects to one listener.
+    """JSON-RPC for everyone who connects to its listeners: the local one, and a further one where there is one.
 
-    :param listener: where clients connect; held while :meth:`serve` runs.
+    :param listener: where clients of this machine connect; held while :meth:`serve` runs.
     :param agents: the agents that sessions may be opened with.
     :param authority: who may do what.
     :param version: the daemon's version, as clients are told it (D-28).
     :param facts: further members of ``status``, by their camelCase names.
     :param config: serves ``config/*``; left out, nobody does.
+    :param gateway: where clients of other machines connect (RPC-227).
+    :param gateway_limits: the bounds of that.
     """
 
     def __init__(
@@ -56,15 +58,14 @@ class Server:
         config: ConfigMethods | None = None,
         limits: ServerLimits | None = None,
         clock: Clock | None = None,
+        gateway: Listener | None = None,
+        gateway_limits: ServerLimits | None = None,
     ) -> None:
-        self._listener = listener
         self._limits = limits or ServerLimits()
         self._clock = clock or SystemClock()
-        self._connections: set[Connection] = set()
-        self._refusing = False
-        self._notices = 0
         self._accepting = anyio.CancelScope()
-        self._left = anyio.Event()
+        self._began = 0.0
+        self.presence = Presence()
         self.sessions = LiveSessions()
         self._turns = TurnRunner(self.sessions, agents, clock=self._clock)
         handshake = Handshake(authority, version)
@@ -75,6 +76,8 @@ class Server:
             connections=lambda: self.open_connections,
             sessions=access,
             facts=facts,
+            gateway=lambda: self._gateway.facts(),
+            uptime=lambda: self._clock.now() - self._began,
         )
         sessions = SessionMethods(self.sessions, self._turns, agents, access, clock=self._clock)
         self._dispatcher = Dispatcher(
@@ -87,6 +90,10 @@ class Server:
             authority,
         )
         handshake.announce(self._dispatcher.methods)
+        self._local = self._intake(listener, self._limits)
+        self._gateway = Gateway(
+            self._intake(gateway, gateway_limits or self._limits) if gateway is not None else None
+        )
 
     @property
     def dispatcher(self) -> Dispatcher:
@@ -96,18 +103,22 @@ class Server:
     @property
     def open_connections(self) -> int:
         """Connections being served, their turns included; refused ones do not count."""
-        return len(self._connections)
+        return sum(intake.open_connections for intake in self._intakes)
 
     async def serve(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Serve until :meth:`stop` is called. Reports ``started`` once clients can connect.
 
-        :raises ZeroclawError: the listener's place cannot be had.
+        :raises ZeroclawError: the local listener's place cannot be had. A further one that cannot be had is told of.
         """
-        async with self._listener.opened(), self._turns.running(), anyio.create_task_group() as tasks:
-            record(logger, logging.INFO, "listening", action="listening", endpoint=self._listener.endpoint)
-            task_status.started()
-            with self._accepting:
-                await self._accept(tasks)
+        self._began = self._clock.now()
+        async with self._local.opened(), self._turns.running(), anyio.create_task_group() as tasks:
+            async with self._gateway.opened() as gateway:
+                task_status.started()
+                with self._accepting:
+                    async with anyio.create_task_group() as intakes:
+                        intakes.start_soon(self._local.accept, tasks)
+                        if gateway is not None:
+                            intakes.start_soon(gateway.accept, tasks)
             await self._drain()
             tasks.cancel_scope.cancel()
 
@@ -115,80 +126,37 @@ class Server:
         """Take no more connections, let the open ones finish what was asked, cancel their turns, end."""
         self._accepting.cancel()
 
-    async def _accept(self, tasks: anyio.abc.TaskGroup) -> None:
-        failing = False
-        while True:
-            try:
-                transport = await self._listener.accept()
-            except AcceptFailed as error:
-                if not failing:  # Tried many times a second: only the first of a row of failures is told.
-                    record(
-                        logger, logging.WARNING, "connections cannot be accepted; it is tried again and again",
-                        action="accept_failed", cause=str(error),
-                    )  # fmt: skip
-                failing = True
-                await self._clock.sleep(self._limits.accept_pause_seconds)
-                continue
-            failing = False
-            if len(self._connections) < self._limits.max_connections:
-                self._refusing = False
-                tasks.start_soon(self._serve_connection, self._admit(transport))
-            else:
-                self._refuse(transport, tasks)
+    @property
+    def _intakes(self) -> tuple[Intake, ...]:
+        remote = self._gateway.intake
+        return (self._local,) if remote is None else (self._local, remote)
 
-    def _admit(self, transport: Transport) -> Connection:
-        caller = Caller()
-        handler = CallerHandler(self._dispatcher, caller)
-        connection = Connection(transport, handler, limits=self._limits.connection, clock=self._clock)
-        caller.attach(connection)
-        self._connections.add(connection)
-        record(
-            logger,
-            logging.INFO,
-            "a client connected",
-            action="connected",
-            category="audit",
-            peer=transport.peer.label,
+    def _intake(self, listener: Listener, limits: ServerLimits) -> Intake:
+        return Intake(
+            listener,
+            self._dispatcher,
+            limits=limits,
+            clock=self._clock,
+            presence=self.presence,
+            at_goodbye=self._goodbye,
         )
-        return connection
-
-    async def _serve_connection(self, connection: Connection) -> None:
-        try:
-            await connection.run()
-        finally:
-            self._connections.discard(connection)
-            self._left.set()
-            self._left = anyio.Event()
-
-    def _refuse(self, transport: Transport, tasks: anyio.abc.TaskGroup) -> None:
-        if not self._refusing:
-            self._refusing = True
-            record(
-                logger, logging.WARNING, "connections are refused: the ceiling is reached",
-                action="connection_limit", limit=self._limits.max_connections,
-            )  # fmt: skip
-        if self._notices >= self._limits.refusal_notices:
-            transport.close()
-            return
-        self._notices += 1
-        tasks.start_soon(self._tell_refused, transport)
-
-    async def _tell_refused(self, transport: Transport) -> None:
-        line = memoryview(error_line(error_object(ConnectionLimit(self._limits.max_connections)), None))
-        try:
-            with self._clock.move_on_after(self._limits.refusal_seconds):
-                while line:
-                    line = line[await transport.send(line) :]
-            await linger(transport, self._clock, self._limits.connection.linger_seconds)
-        except TransportClosed:
-            pass  # The refused client did not wait for the reason.
-        finally:
-            transport.close()
-            self._notices -= 1
 
     async def _drain(self) -> None:
-        for connection in tuple(self._connections):
-            connection.disconnect()
+        for intake in self._intakes:
+            intake.disconnect()
         with self._clock.move_on_after(self._limits.drain_seconds):
-            while self._connections:
-                await self._left.wait()
+            for intake in self._intakes:
+                await intake.emptied()
+
+    def _goodbye(self, caller: Caller) -> None:
+        """Record a client's going, with the sessions that stay although it went (RPC-064)."""
+        facts: dict[str, JsonValue] = {}
+        if caller.principal is not None:
+            facts["principal"] = caller.principal.id
+            facts["sessions_retained"] = [
+                session.id for session in self.sessions.all() if session.client_id == caller.client_id
+            ]
+        record(
+            logger, logging.INFO, "a client disconnected",
+            action="disconnected", category="audit", peer=caller.link.peer.label, **facts,
+        )  # fmt: skip

@@ -35,7 +35,9 @@ class StatusResult(Result):
     protocol_version: int
     server_pid: int
     local_ipc_endpoint: str
+    uptime_seconds: float
     connections: int
+    gateway: dict[str, JsonValue]
     active_sessions: int
     session_ids: list[str]
 
@@ -51,12 +53,16 @@ class Status:
         connections: Callable[[], int],
         sessions: VisibleSessions,
         facts: Facts,
+        gateway: Facts,
+        uptime: Callable[[], float],
     ) -> None:
         self._version = version
         self._endpoint = endpoint
         self._connections = connections
         self._sessions = sessions
         self._facts = facts
+        self._gateway = gateway
+        self._uptime = uptime
 
     def handlers(self) -> Mapping[str, Handler]:
         """Who serves it."""
@@ -70,7 +76,9 @@ class Status:
             "protocolVersion": PROTOCOL_VERSION,
             "serverPid": os.getpid(),
             "localIpcEndpoint": self._endpoint,
+            "uptimeSeconds": round(self._uptime(), 3),
             "connections": self._connections(),
+            "gateway": dict(self._gateway()),
             "activeSessions": len(ids),
             "sessionIds": ids,
         }
