@@ -79,3 +79,27 @@ async def test_nothing_is_lost_overtaken_or_stuck(capacity: int, steps: list[str
             taken.append(item)
             await anyio.wait_all_tasks_blocked()
     assert taken == expected
+
+
+async def test_it_is_awaited_only_while_somebody_waits_for_more() -> None:
+    box = Mailbox[int](3)
+    assert not box.awaited
+    taken: list[int] = []
+
+    async def take() -> None:
+        async for number in box:
+            taken.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(take)
+        await anyio.wait_all_tasks_blocked()
+        assert box.awaited
+        assert not box.waiting
+        await box.put(1)
+        assert not box.awaited  # although it has not been taken yet
+        assert box.waiting
+        await anyio.wait_all_tasks_blocked()
+        assert box.awaited
+        tasks.cancel_scope.cancel()
+    assert taken == [1]
+    assert not box.awaited

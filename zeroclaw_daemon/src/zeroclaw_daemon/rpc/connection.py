@@ -361,9 +361,30 @@ class Connection:
     # Writing.
 
     async def _send(self, line: bytes) -> None:
-        # Once the connection has ended, what a call still wants to say interests nobody.
-        with suppress(MailboxClosed):
-            await self._outbox.put(line)
+        rest = self._send_now(line)
+        if rest:
+            # Once the connection has ended, what a call still wants to say interests nobody.
+            with suppress(MailboxClosed):
+                await self._outbox.put(rest)
+
+    def _send_now(self, line: bytes) -> bytes:
+        """Write what the system takes at once, where nothing is before it; what is left for the writer.
+
+        A task switch less for a call that comes alone. Where more calls wait, their answers are better written together.
+        """
+        ended = self._deaf or self._life.cancel_called
+        if ended or self._inbox.waiting or not self._outbox.awaited:
+            return line
+        try:
+            return line[self._transport.send_now(line) :]
+        except TransportClosed:
+            self._become_deaf()
+            return b""
+
+    def _become_deaf(self) -> None:
+        """Nobody reads any more: write nothing, and read nothing that would have to be answered."""
+        self._deaf = True
+        self.disconnect()
 
     async def _write(self) -> None:
         async for line in self._outbox:
@@ -376,8 +397,7 @@ class Connection:
             try:
                 await self._write_batch(batch)
             except TransportClosed:
-                self._deaf = True
-                self.disconnect()
+                self._become_deaf()
         self._all_written.set()
 
     async def _write_batch(self, batch: list[bytes]) -> None:

@@ -67,12 +67,25 @@ class Mailbox(Generic[T]):
             if self._closed:
                 raise StopAsyncIteration
             self._getter = anyio.Event()
-            await self._getter.wait()
+            try:
+                await self._getter.wait()
+            finally:
+                self._getter = None
         return self._take()
 
     def get_nowait(self) -> T | None:
         """Take the first item out, if there is one."""
         return self._take() if self._items else None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an item lies in it."""
+        return bool(self._items)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody has taken everything out and waits for more."""
+        return self._getter is not None
 
     def close(self) -> None:
         """Take no more items; those that are in it can still be taken out. Closing it again does nothing."""

@@ -44,6 +44,14 @@ class Transport(Protocol):
         """
         ...
 
+    def send_now(self, data: bytes) -> int:
+        """Write what can be written without waiting; how many of the bytes, which may be none. Not while :meth:`send` is
+        at work.
+
+        :raises TransportClosed: the peer takes no more bytes.
+        """
+        ...
+
     def end(self) -> None:
         """Send nothing more; what was written still reaches the peer, and its bytes still arrive."""
         ...

@@ -36,6 +36,9 @@ class _Pipe:
     async def write(self, data: memoryview) -> int:
         while len(self.bytes) >= self.capacity and not self.reader_closed and not self.writer_ended:
             await self._changed.wait()
+        return self.write_now(data)
+
+    def write_now(self, data: bytes | memoryview) -> int:
         if self.reader_closed or self.writer_ended:
             raise TransportClosed
         count = min(len(data), self.capacity - len(self.bytes))
@@ -72,6 +75,10 @@ class MemoryTransport:
     async def send(self, data: memoryview) -> int:
         """Hand over as many bytes as fit; waits while the other end reads nothing."""
         return await self._outgoing.write(data)
+
+    def send_now(self, data: bytes) -> int:
+        """Hand over as many bytes as fit."""
+        return self._outgoing.write_now(data)
 
     def end(self) -> None:
         """Send nothing more."""

@@ -94,6 +94,10 @@ class PipeTransport:
         except OSError as error:
             raise TransportClosed from error
 
+    def send_now(self, data: bytes) -> int:
+        """None: a pipe is always waited for."""
+        return 0
+
     def end(self) -> None:
         """Send nothing more. A pipe has no half that could be closed: the client sees the end with :meth:`close`."""
         self._ended = True

@@ -91,6 +91,15 @@ class UnixTransport:
             except OSError as error:
                 raise TransportClosed from error
 
+    def send_now(self, data: bytes) -> int:
+        """Write as much as the system takes now."""
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise TransportClosed from error
+
     def end(self) -> None:
         """Send nothing more."""
         with suppress(OSError):
