@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncIterable, Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from importlib.metadata import version
@@ -66,21 +66,23 @@ _LOGGERS: Final = ("zeroclaw_daemon", "zeroclaw_host")
 logger = logging.getLogger(__name__)
 
 
-def run(paths: Paths, env: Mapping[str, str]) -> None:
+def run(paths: Paths, env: Mapping[str, str], *, ephemeral: bool = False) -> None:
     """Run the daemon until SIGINT or SIGTERM.
 
+    :param ephemeral: end as well when the last client has gone (RPC-217).
     :raises ZeroclawError: it cannot start: a configuration that cannot be used, an endpoint that cannot be had.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    with Daemon(paths, env) as daemon, unwrapped():
+    with Daemon(paths, env, ephemeral=ephemeral) as daemon, unwrapped():
         anyio.run(daemon.serve)
 
 
 class Daemon:
     """One daemon, from its log to its endpoint. Entered, everything but the endpoint is there."""
 
-    def __init__(self, paths: Paths, env: Mapping[str, str]) -> None:
+    def __init__(self, paths: Paths, env: Mapping[str, str], *, ephemeral: bool = False) -> None:
         self._paths = paths
+        self._ephemeral = ephemeral
         self._env = env
         self._undo = ExitStack()
         self._load_again: Callable[[], object] = lambda: None
@@ -159,12 +161,33 @@ class Daemon:
                 tasks.start_soon(self._improve_plugins)
                 self._terminal.say(f"zeroclaw daemon, process {os.getpid()}, serves {self._paths.endpoint}")
                 try:
-                    await anext(aiter(signals))
-                    record(logger, logging.INFO, "the daemon ends", action="stop", category="daemon")
+                    cause = await self._until_told(signals, server)
+                    record(
+                        logger, logging.INFO, "the daemon ends", action="stop", category="daemon", cause=cause
+                    )
                     server.stop()
                 finally:  # their threads end only when they are told to
                     self._tools.stop()
                     self._improvement.stop()
+
+    async def _until_told(self, signals: AsyncIterable[signal.Signals], server: Server) -> str:
+        """Why the daemon is to end, once it is: a signal's name, or ``no_clients``."""
+        causes: list[str] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def by_signal() -> None:
+                causes.append((await anext(aiter(signals))).name)
+                tasks.cancel_scope.cancel()
+
+            async def by_silence() -> None:
+                await server.deserted()
+                causes.append("no_clients")
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(by_signal)
+            if self._ephemeral:
+                tasks.start_soon(by_silence)
+        return causes[0]
 
     async def reload(self) -> dict[str, JsonValue]:
         """Make the activation plan anew from the file as it is, and load tools again (D-36). Calls that run go on.

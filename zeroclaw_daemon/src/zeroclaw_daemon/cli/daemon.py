@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from zeroclaw_daemon.cli.environment import environment
 
 
-def daemon(context: typer.Context) -> None:
+def daemon(
+    context: typer.Context,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="End one second after the last client has disconnected.")
+    ] = False,
+) -> None:
     """Run the daemon in the foreground until it is interrupted or terminated.
 
     It needs no configuration: without any, there is one agent, `assistant`, which echoes. Its log is
@@ -17,4 +24,4 @@ def daemon(context: typer.Context) -> None:
 
     from zeroclaw_daemon.app import run
 
-    run(environment(context).paths, os.environ)
+    run(environment(context).paths, os.environ, ephemeral=ephemeral)

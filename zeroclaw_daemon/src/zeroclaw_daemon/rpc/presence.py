@@ -5,6 +5,7 @@ Whoever is present is counted by events and never looked up from time to time, s
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
@@ -12,9 +13,12 @@ from typing import Final
 import anyio
 
 from zeroclaw_daemon.clock import Clock
+from zeroclaw_daemon.records import record
 
 GRACE_SECONDS: Final = 1.0
 """How long an ephemeral daemon waits for another client after its last one (RPC-217)."""
+
+logger = logging.getLogger(__name__)
 
 
 class Presence:
@@ -29,6 +33,11 @@ class Presence:
     def count(self) -> int:
         """How many are present."""
         return self._count
+
+    @property
+    def arrivals(self) -> int:
+        """How many have come since the beginning."""
+        return self._arrivals
 
     @contextmanager
     def counted(self) -> Generator[None]:
@@ -48,6 +57,10 @@ class Presence:
             while self._count or not self._arrivals:
                 await self._changed.wait()
             arrivals = self._arrivals
+            record(
+                logger, logging.INFO, "nobody is connected; without another client the daemon ends soon",
+                action="grace_started", category="daemon", grace_seconds=grace_seconds,
+            )  # fmt: skip
             with clock.move_on_after(grace_seconds):
                 while self._arrivals == arrivals:
                     await self._changed.wait()

@@ -67,7 +67,7 @@ class Server:
         self._began = 0.0
         self.presence = Presence()
         self.sessions = LiveSessions()
-        self._turns = TurnRunner(self.sessions, agents, clock=self._clock)
+        self._turns = TurnRunner(self.sessions, agents, clock=self._clock, counted=self.presence.counted)
         handshake = Handshake(authority, version)
         access = SessionAccess(self.sessions, authority)
         status = Status(
@@ -121,6 +121,10 @@ class Server:
                             intakes.start_soon(gateway.accept, tasks)
             await self._drain()
             tasks.cancel_scope.cancel()
+
+    async def deserted(self) -> None:
+        """Wait until every client that there was is gone, their turns have ended, and no other came for a moment (RPC-217)."""
+        await self.presence.deserted(self._clock)
 
     def stop(self) -> None:
         """Take no more connections, let the open ones finish what was asked, cancel their turns, end."""

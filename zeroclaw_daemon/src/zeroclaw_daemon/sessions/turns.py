@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +37,7 @@ class TurnRunner:
     """Runs the turns of live sessions, while :meth:`running` is entered.
 
     :param grace_seconds: for a cancelled turn to wind down.
+    :param counted: entered for as long as a prompt waits or its turn runs.
     """
 
     def __init__(
@@ -47,12 +48,14 @@ class TurnRunner:
         journal: TurnJournal | None = None,
         clock: Clock | None = None,
         grace_seconds: float = CANCEL_GRACE_SECONDS,
+        counted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._sessions = sessions
         self._agents = agents
         self._journal = journal or NoJournal()
         self._clock = clock or SystemClock()
         self._grace_seconds = grace_seconds
+        self._counted = counted
         self._tasks: anyio.abc.TaskGroup | None = None
 
     @asynccontextmanager
@@ -111,6 +114,12 @@ class TurnRunner:
         return self._tasks
 
     async def _take(self, ticket: Ticket, session: LiveSession | None, prompt: str, sink: Sink) -> None:
+        with self._counted():
+            await self._take_in_turn(ticket, session, prompt, sink)
+
+    async def _take_in_turn(
+        self, ticket: Ticket, session: LiveSession | None, prompt: str, sink: Sink
+    ) -> None:
         error: ZeroclawError | None = None
         try:
             if session is None:
