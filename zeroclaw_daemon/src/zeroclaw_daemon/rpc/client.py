@@ -1,4 +1,4 @@
-"""The other end: what a program uses to talk to the daemon.
+"""The other end, without types: what :mod:`zeroclaw_daemon.client` is built on.
 
 The rules of the wire bind both peers (RPC-251), so this is the same connection with another handler: it has its own
 ``zc-out-N`` ids, and it answers every question of the daemon, if only by saying that it does not know the method.
@@ -7,10 +7,10 @@ The rules of the wire bind both peers (RPC-251), so this is the same connection 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -39,12 +39,27 @@ class Notification:
     params: Any
 
 
+Answer: TypeAlias = Callable[[JsonValue], Awaitable[JsonValue]]
+"""Answers one method that the daemon calls: takes the parameters, None where there are none, and gives the result."""
+
+_NO_ANSWERS: Final[Mapping[str, Answer]] = {}
+
+
 class Client:
     """One connection to a daemon, entered with :func:`connected`."""
 
-    def __init__(self, transport: Transport, *, limits: ConnectionLimits, clock: Clock | None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        limits: ConnectionLimits,
+        clock: Clock | None,
+        answers: Mapping[str, Answer],
+    ) -> None:
         self._connection = Connection(transport, self, limits=limits, clock=clock)
+        self._answers = answers
         self._listeners: set[MemoryObjectSendStream[Notification]] = set()
+        self._hearers: set[Callable[[Notification], None]] = set()
 
     async def initialize(self, params: Mapping[str, JsonValue] | None = None) -> dict[str, Any]:
         """Introduce this client; what the daemon says of itself.
@@ -75,21 +90,41 @@ class Client:
             finally:
                 self._listeners.discard(send)
 
+    @contextmanager
+    def hearing(self, hear: Callable[[Notification], None]) -> Generator[None]:
+        """While the block runs, have ``hear`` called with everything the daemon says unasked, before anything that came
+        after it is looked at.
+        """
+        self._hearers.add(hear)
+        try:
+            yield
+        finally:
+            self._hearers.discard(hear)
+
     # What the connection asks of its handler.
 
     def observe(self, notification: Request) -> bool:
         """Hand a notification to everybody who listens."""
+        heard = Notification(notification.method, notification.params)
+        for hear in tuple(self._hearers):
+            hear(heard)
         for listener in self._listeners:
-            listener.send_nowait(Notification(notification.method, notification.params))
+            listener.send_nowait(heard)
         return True
 
     def runs_beside(self, method: str) -> bool:
-        """Nothing does."""
-        return False
+        """What takes a person's time must hold up nothing else."""
+        return method in self._answers
 
     async def handle(self, request: Request) -> JsonValue:
-        """No method is served to the daemon."""
-        raise UnknownMethod
+        """The answer to what the daemon asks.
+
+        :raises UnknownMethod: the method is not one of ``answers``.
+        """
+        answer = self._answers.get(request.method)
+        if answer is None:
+            raise UnknownMethod
+        return await answer(request.params)
 
     async def _run(self) -> None:
         await self._connection.run()
@@ -102,10 +137,17 @@ class Client:
 
 @asynccontextmanager
 async def connected(
-    transport: Transport, *, limits: ConnectionLimits = CLIENT_LIMITS, clock: Clock | None = None
+    transport: Transport,
+    *,
+    limits: ConnectionLimits = CLIENT_LIMITS,
+    clock: Clock | None = None,
+    answers: Mapping[str, Answer] = _NO_ANSWERS,
 ) -> AsyncGenerator[Client]:
-    """A client on this transport, which is closed when the block is left."""
-    client = Client(transport, limits=limits, clock=clock)
+    """A client on this transport, which is closed when the block is left.
+
+    :param answers: the methods that the daemon may call, by name; any other is unknown to it (RPC-251).
+    """
+    client = Client(transport, limits=limits, clock=clock, answers=answers)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(client._run)  # pyright: ignore[reportPrivateUsage]
         try:
