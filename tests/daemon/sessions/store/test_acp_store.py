@@ -18,7 +18,8 @@ from zeroclaw_daemon.agent.events import MessageChunk, ToolCalled, ToolReturned
 from zeroclaw_daemon.agent.messages import AssistantMessage, ToolMessage, UserMessage
 from zeroclaw_daemon.authority.principal import Forbidden
 from zeroclaw_daemon.sessions.errors import SessionMismatch, SessionNotFound
-from zeroclaw_daemon.sessions.store.acp import MAX_PAGE, AcpStore
+from zeroclaw_daemon.sessions.store.acp import AcpStore
+from zeroclaw_daemon.sessions.store.entries import MAX_PAGE
 from zeroclaw_daemon.sessions.store.file import SessionFile, SessionsUnavailable
 from zeroclaw_daemon.sessions.store.payloads import MAX_OUTPUT_BYTES, TRUNCATED, bounded
 from zeroclaw_daemon.sessions.store.points import WritePoint
@@ -32,7 +33,7 @@ from zeroclaw_daemon.sessions.store.records import (
     TurnSuperseded,
     digest_of,
 )
-from zeroclaw_daemon.sessions.store.schema import VERSION
+from zeroclaw_daemon.sessions.store.schema import ACP
 from zeroclaw_host.errors import RemedyAction, UsageError
 
 TABLES = (
@@ -434,7 +435,7 @@ def test_an_early_layout_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Path
         assert restored.session.message_count == 3
         with closing(sqlite3.connect(path)) as raw:
             versions = raw.execute("SELECT version FROM acp_schema").fetchall()
-            assert versions == [(version + 1,) for version in range(VERSION)]
+            assert versions == [(version + 1,) for version in range(ACP.version)]
             kept = raw.execute("SELECT name, sql FROM sqlite_master WHERE name LIKE 'acp%'").fetchall()
         with closing(store_at(tmp_path / "fresh")) as fresh:
             fresh.listed()
@@ -446,14 +447,14 @@ def test_an_early_layout_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Path
 def test_a_later_layout_is_refused_and_stays(
     store: AcpStore, raw: sqlite3.Connection, tmp_path: Path
 ) -> None:
-    raw.execute("INSERT INTO acp_schema (version) VALUES (?)", (VERSION + 1,))
+    raw.execute("INSERT INTO acp_schema (version) VALUES (?)", (ACP.version + 1,))
     with closing(store_at(tmp_path)) as later, pytest.raises(SessionsUnavailable) as caught:
         later.find("s")
     assert caught.value.details["reason"] == "newer"
 
 
 def test_a_write_without_a_name_is_refused_by_the_database(store: AcpStore, tmp_path: Path) -> None:
-    with closing(SessionFile(tmp_path / "sessions" / "acp-sessions.db")) as file:
+    with closing(SessionFile(tmp_path / "sessions" / "acp-sessions.db", ACP)) as file:
         for _ in range(2):
             with file.write(WritePoint.SESSION_KILLED) as raw:
                 raw.execute("UPDATE acp_sessions SET killed_at = NULL")
@@ -468,7 +469,7 @@ def test_a_write_without_a_name_is_refused_by_the_database(store: AcpStore, tmp_
 
 
 def test_the_database_is_kept_as_it_is_said(store: AcpStore, tmp_path: Path) -> None:
-    with closing(SessionFile(tmp_path / "sessions" / "acp-sessions.db")) as file, file.read() as raw:
+    with closing(SessionFile(tmp_path / "sessions" / "acp-sessions.db", ACP)) as file, file.read() as raw:
         asked = ("journal_mode", "synchronous", "foreign_keys", "temp_store", "query_only")
         said = [raw.execute(f"PRAGMA {name}").fetchone()[0] for name in asked]
         assert said == ["wal", 1, 1, 2, 1]

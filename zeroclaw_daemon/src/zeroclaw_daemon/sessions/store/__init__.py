@@ -1,9 +1,10 @@
-"""What outlives a live session: the conversations of ``acp`` sessions in a database file.
+"""What outlives a live session: conversations in database files, one file for each mode.
 
-``acp`` is the store as a program uses it, from a thread; ``facade`` the same from the event loop. Below them: ``turn_rows``
-(a turn while it runs, and its recovery), ``transcript`` (what a client sees), ``folding`` (events to pieces to messages, pure),
-``payloads`` (what the columns of JSON hold), ``file`` (the database and its transactions), ``schema``, ``points`` (every moment
-at which something is written).
+``acp`` is the store of one mode as a program uses it, from a thread, ``chat`` that of the other; ``facade`` both from the event
+loop. Below them: ``turn_rows`` (a turn while it runs, and its recovery) and ``transcript`` of ``acp``, ``chat_rows`` of ``chat``;
+``entries`` (what a client sees, by page, pure), ``folding`` (events to pieces to messages, pure), ``payloads`` (what the columns of
+JSON hold), ``searching`` (words to look for, pure), ``file`` (a database and its transactions), ``schema`` and ``chat_schema`` over
+``layout``, ``points`` (every moment at which something is written).
 
 Two things are kept of a conversation and never mixed up (RPC-132): the transcript, rows that are only ever appended to, and the
 retained context, which is what the model is given next. A turn that runs is a checkpoint: its events, each written before
@@ -18,4 +19,6 @@ The order in which a daemon uses it, whatever fails on the way:
   session go. Where the store fails, an idle session stays live; one whose turn had to be given up is gone already, and its row
   waits for the store to work again.
 - close asks the store nothing.
+
+A chat has no checkpoint: its prompt is written by ``begin``, and everything else of its turn by ``finish``.
 """

@@ -18,6 +18,7 @@ from zeroclaw_daemon.agent.messages import Message
 from zeroclaw_daemon.authority.principal import Forbidden
 from zeroclaw_daemon.sessions.errors import SessionMismatch, SessionNotFound
 from zeroclaw_daemon.sessions.store import transcript, turn_rows
+from zeroclaw_daemon.sessions.store.entries import Entry, Page, Place, Window
 from zeroclaw_daemon.sessions.store.file import BUSY_SECONDS, SessionFile
 from zeroclaw_daemon.sessions.store.payloads import dump, load
 from zeroclaw_daemon.sessions.store.points import StoreSteps, WritePoint
@@ -34,13 +35,10 @@ from zeroclaw_daemon.sessions.store.records import (
     TurnSuperseded,
     Verdict,
 )
-from zeroclaw_daemon.sessions.store.rows import insert, moment, number, stamp, text, text_or_none
-from zeroclaw_daemon.sessions.store.transcript import Entry, Page, Place
+from zeroclaw_daemon.sessions.store.rows import insert, moment, number, sound, stamp, text, text_or_none
+from zeroclaw_daemon.sessions.store.schema import ACP
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import UsageError
-
-MAX_PAGE: Final = 1000
-"""Entries of one page at most."""
 
 
 class _Row(NamedTuple):
@@ -73,7 +71,7 @@ class AcpStore:
         steps: StoreSteps | None = None,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
-        self._file = SessionFile(path, busy_seconds=busy_seconds, steps=steps)
+        self._file = SessionFile(path, ACP, busy_seconds=busy_seconds, steps=steps)
         self._now = now
 
     def close(self) -> None:
@@ -91,7 +89,7 @@ class AcpStore:
         _known(session.surface)
         at = stamp(self._now())
         values = {
-            "session_uuid": _sound(session.id), "agent_alias": _sound(session.agent_alias),
+            "session_uuid": sound(session.id), "agent_alias": sound(session.agent_alias),
             "workspace_dir": session.workspace, "interaction_surface": session.surface,
             "principal_id": session.owner, "created_at": at, "last_activity": at,
         }  # fmt: skip
@@ -297,14 +295,24 @@ class AcpStore:
     ) -> Page:
         """The newest entries, or those before a place that an earlier page named.
 
-        :param limit: how many at most, from 1 to :data:`MAX_PAGE`.
+        :param limit: how many at most, from 1 to :data:`~.entries.MAX_PAGE`.
         :raises ValueError: the limit is not one of those.
         :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
         """
-        if not 1 <= limit <= MAX_PAGE:
-            raise ValueError(f"a page has from 1 to {MAX_PAGE} entries")
         with self._file.read() as raw:
             return transcript.page(raw, _owned(raw, session_id, scope).id, limit, before)
+
+    def window(
+        self, session_id: str, scope: str | None = None, *, limit: int = 100, before: int | None = None
+    ) -> Window:
+        """The newest entries, or those before the one of this number, counted from 0.
+
+        :param limit: how many at most, from 1 to :data:`~.entries.MAX_PAGE`.
+        :raises ValueError: the limit is not one of those, or the number is negative.
+        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
+        """
+        with self._file.read() as raw:
+            return transcript.window(raw, _owned(raw, session_id, scope).id, limit, before)
 
     def receipts(self, session_id: str, scope: str | None = None) -> tuple[Receipt, ...]:
         """The receipts of the session's tool calls, oldest first (D-47).
@@ -326,14 +334,6 @@ class AcpStore:
 def _known(surface: str | None) -> None:
     if surface not in SUPPORTED_SURFACES:
         raise UsageError("this kind of client is not known", details={"member": "interactionSurface"})
-
-
-def _sound(name: str) -> str:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise UsageError("the name holds half of a character") from None
-    return name
 
 
 def _find(raw: sqlite3.Connection, session_id: str) -> _Row | None:

@@ -1,14 +1,15 @@
-"""The store of ``acp`` sessions from the event loop, which never waits for a disk."""
+"""The stores of sessions from the event loop, which never waits for a disk."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from zeroclaw_daemon.sessions.store.acp import AcpStore
+from zeroclaw_daemon.sessions.store.chat import ChatStore
 
 MAX_READERS: Final = 4
 """Looks at the database that are taken at once. They wait for no writer."""
@@ -16,26 +17,45 @@ MAX_READERS: Final = 4
 Result = TypeVar("Result")
 
 
-class AcpSessions:
+class Closable(Protocol):
+    """A store."""
+
+    def close(self) -> None:
+        """Close the database."""
+        ...
+
+
+Store = TypeVar("Store", bound=Closable)
+
+
+class Sessions(Generic[Store]):
     """One store for the tasks of one event loop.
 
     What is cancelled while its work runs on a thread waits for the end of that: the work is done then, and its result is lost.
     What is cancelled before is not done. The end of a turn is therefore to be written in a shielded scope.
     """
 
-    def __init__(self, store: AcpStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._writer = anyio.CapacityLimiter(1)
         self._readers = anyio.CapacityLimiter(MAX_READERS)
 
-    async def write(self, work: Callable[[AcpStore], Result]) -> Result:
+    async def write(self, work: Callable[[Store], Result]) -> Result:
         """Do something that writes; one at a time, in the order they came."""
         return await anyio.to_thread.run_sync(work, self._store, limiter=self._writer)
 
-    async def read(self, work: Callable[[AcpStore], Result]) -> Result:
+    async def read(self, work: Callable[[Store], Result]) -> Result:
         """Do something that reads."""
         return await anyio.to_thread.run_sync(work, self._store, limiter=self._readers)
 
     async def aclose(self) -> None:
         """Close the database once what was begun has ended."""
         await self.write(lambda store: store.close())
+
+
+class AcpSessions(Sessions[AcpStore]):
+    """The durable sessions of the mode ``acp``."""
+
+
+class ChatSessions(Sessions[ChatStore]):
+    """The durable sessions of the mode ``chat``."""

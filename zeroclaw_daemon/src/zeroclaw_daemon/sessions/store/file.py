@@ -1,4 +1,4 @@
-"""The database file of ``acp`` sessions and its transactions.
+"""A database file of sessions and its transactions.
 
 A connection can write only inside :meth:`SessionFile.write`, which wants a name for it: a write without one is refused by the
 database itself.
@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from zeroclaw_daemon.sessions.store.layout import Layout
 from zeroclaw_daemon.sessions.store.points import Phase, StoreSteps, WritePoint
 from zeroclaw_daemon.sessions.store.records import RowBroken
-from zeroclaw_daemon.sessions.store.schema import VERSION, make_empty, migrate, version_of
 from zeroclaw_host.errors import Remedy, RemedyAction, StorageError, ZeroclawError
 from zeroclaw_host.private_database import Identity, PrivateDatabase
 
@@ -50,13 +50,20 @@ class SessionFile:
 
     The file is made at its first use. Nothing is made in the place of one that cannot be used.
 
+    :param layout: how it is laid out.
     :param busy_seconds: how long a transaction waits for another program.
     """
 
     def __init__(
-        self, path: Path, *, busy_seconds: float = BUSY_SECONDS, steps: StoreSteps | None = None
+        self,
+        path: Path,
+        layout: Layout,
+        *,
+        busy_seconds: float = BUSY_SECONDS,
+        steps: StoreSteps | None = None,
     ) -> None:
         self.path: Final = path
+        self._layout = layout
         self._private = PrivateDatabase(path, "the file of durable sessions", SessionsUnavailable)
         self._busy_seconds = busy_seconds
         self._steps = steps or StoreSteps()
@@ -127,7 +134,7 @@ class SessionFile:
     def _take(self) -> tuple[sqlite3.Connection, Identity]:
         """An idle connection to the file that is there now, or a new one."""
         if not self._private.exists:
-            self._private.create(make_empty)
+            self._private.create(self._layout.make_empty)
         file = self._private.look()
         with self._lock:
             if self._idle and self._idle[-1][1] != file:
@@ -150,18 +157,18 @@ class SessionFile:
 
     def _recognise(self, raw: sqlite3.Connection, file: Identity) -> None:
         """Refuse a database of something else; look once at the whole of each file; bring an earlier layout to this one."""
-        version = version_of(raw)
+        version = self._layout.version_of(raw)
         if version is None:
             raise self._private.unavailable("foreign", "is no database of this program", remedy=self._by_hand)
-        if version > VERSION:
+        if version > self._layout.version:
             raise self._private.unavailable("newer", "was made by a later release")
         if self._checked != file:
             if raw.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
                 raise self._damaged()
             self._checked = file
-        if version < VERSION:
+        if version < self._layout.version:
             with self._transaction(raw, WritePoint.MIGRATED):
-                migrate(raw)
+                self._layout.migrate(raw)
 
     @contextmanager
     def _failures(self) -> Generator[None]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias, TypeVar
 
 from zeroclaw_daemon.sessions.store.records import RowBroken
+from zeroclaw_host.errors import UsageError
 
 Column: TypeAlias = str | int | None
 Word = TypeVar("Word", bound=StrEnum)
@@ -22,6 +23,18 @@ def insert(raw: sqlite3.Connection, table: str, **values: Column) -> int:
     number = raw.execute(statement, [_bound(value) for value in values.values()]).lastrowid
     assert number is not None
     return number
+
+
+def sound(name: str) -> str:
+    """The name.
+
+    :raises UsageError: it holds half of a character, and would be another one when it is read again.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UsageError("the name holds half of a character") from None
+    return name
 
 
 def _bound(value: Column) -> Column | bytes:

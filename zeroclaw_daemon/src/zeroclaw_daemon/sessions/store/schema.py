@@ -1,19 +1,11 @@
-"""How the database of ``acp`` sessions is laid out, and how an earlier layout becomes this one. Nothing is ever dropped."""
+"""How the database of ``acp`` sessions is laid out."""
 
 from __future__ import annotations
 
 import sqlite3
-from pathlib import Path
 from typing import Final
 
-from zeroclaw_host.private_database import make_with
-
-_VERSIONS: Final = """
-CREATE TABLE IF NOT EXISTS acp_schema (
-    version INTEGER PRIMARY KEY,
-    applied_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
-);
-"""
+from zeroclaw_daemon.sessions.store.layout import Layout, add_missing, run
 
 _FIRST: Final = """
 CREATE TABLE IF NOT EXISTS acp_sessions (
@@ -115,46 +107,10 @@ CREATE INDEX IF NOT EXISTS acp_tool_receipts_session ON acp_tool_receipts (sessi
 
 def _one(raw: sqlite3.Connection) -> None:
     """A database that has no version yet: one of another program of this family, whose rows are kept."""
-    _run(raw, _FIRST)
-    for table, column, declaration in _LATER_COLUMNS:
-        if column not in {row[1] for row in raw.execute(f"PRAGMA table_info({table})")}:
-            raw.execute(f"ALTER TABLE {table} ADD COLUMN {column} {declaration}")
-    _run(raw, _INDEXES)
+    run(raw, _FIRST)
+    add_missing(raw, _LATER_COLUMNS)
+    run(raw, _INDEXES)
 
 
-MIGRATIONS: Final = (_one,)
-"""Each makes one version of the one before, in a transaction that is already there. Only ever appended to."""
-
-VERSION: Final = len(MIGRATIONS)
-
-
-def make_empty(path: Path) -> None:
-    """A new database without rows, whole on the disk, that its owner alone can open."""
-    stamps = "".join(
-        f"INSERT INTO acp_schema (version) VALUES ({version + 1});" for version in range(VERSION)
-    )
-    make_with(path, f"PRAGMA journal_mode = WAL; BEGIN; {_VERSIONS} {_FIRST} {_INDEXES} {stamps} COMMIT;")
-
-
-def version_of(raw: sqlite3.Connection) -> int | None:
-    """The version of the layout; 0 where it was made without one, None where the database is none of ours."""
-    tables = {row[0] for row in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if "acp_schema" in tables:
-        (version,) = raw.execute("SELECT max(version) FROM acp_schema").fetchone()
-        return version if isinstance(version, int) else 0
-    return 0 if "acp_sessions" in tables else None
-
-
-def migrate(raw: sqlite3.Connection) -> None:
-    """Bring the layout to this version, inside a transaction."""
-    _run(raw, _VERSIONS)
-    for version in range(version_of(raw) or 0, VERSION):
-        MIGRATIONS[version](raw)
-        raw.execute("INSERT INTO acp_schema (version) VALUES (?)", (version + 1,))
-
-
-def _run(raw: sqlite3.Connection, statements: str) -> None:
-    """Several statements, without the commit that a script would begin with."""
-    for statement in statements.split(";"):
-        if statement.strip():
-            raw.execute(statement)
+ACP: Final = Layout("acp_schema", "acp_sessions", _FIRST + _INDEXES, (_one,))
+"""The layout."""

@@ -4,57 +4,23 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from zeroclaw_daemon.agent.events import ToolCalled, ToolReturned
-from zeroclaw_daemon.sessions.store.folding import MARKER_ROLE, MARKER_TEXT, TOOL, Piece
+from zeroclaw_daemon.sessions.store.entries import (
+    Entry,
+    Page,
+    Place,
+    Window,
+    check_limit,
+    entries_of,
+    page_of,
+    place_of,
+)
+from zeroclaw_daemon.sessions.store.folding import MARKER_ROLE, Piece
 from zeroclaw_daemon.sessions.store.payloads import bounded, dump, load
 from zeroclaw_daemon.sessions.store.records import RowBroken
 from zeroclaw_daemon.sessions.store.rows import insert, number, text
-from zeroclaw_daemon.strict_json import JsonValue
-
-SYSTEM: Final = "system"
-"""The role a client is shown of the marker of an interruption."""
-
-
-class EntryKind(StrEnum):
-    """What an entry is."""
-
-    MESSAGE = "message"
-    TOOL_CALL = "tool_call"
-    TOOL_RESULT = "tool_result"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One thing a client sees. ``tool_input`` is of a call alone, ``tool_output`` of a result alone."""
-
-    role: str
-    content: str
-    kind: EntryKind
-    created_at: str
-    tool_call_id: str | None = None
-    tool_name: str | None = None
-    tool_input: JsonValue = None
-    tool_output: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an entry is: the row, and which of the row's entries. Stays the same whatever is appended."""
-
-    row: int
-    entry: int
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Entries that follow each other. ``older`` is the first one's place if there are any before it, else None."""
-
-    entries: tuple[Entry, ...]
-    older: Place | None
 
 
 def append(raw: sqlite3.Connection, session: int, pieces: Iterable[Piece]) -> None:
@@ -111,45 +77,27 @@ def entries(raw: sqlite3.Connection, session: int) -> list[Entry]:
 
 
 def page(raw: sqlite3.Connection, session: int, limit: int, before: Place | None) -> Page:
-    """The newest entries, or those before a place; at most so many."""
-    below = 1 << 62 if before is None else before.row
-    # Every row is at least one entry, and one more than the limit says whether there are older ones.
-    first = raw.execute(
-        "SELECT min(id) FROM (SELECT id FROM acp_messages WHERE session_id = ? AND id <= ? ORDER BY id DESC LIMIT ?)",
-        (session, below, limit + 2),
-    ).fetchone()[0]
-    placed = [
-        (Place(row, at), entry)
-        for row, piece in _rows(
-            raw, "m.session_id = ? AND m.id BETWEEN ? AND ?", (session, first or 0, below)
-        )
-        for at, entry in enumerate(entries_of(piece))
-        if before is None or (row, at) < (before.row, before.entry)
-    ]
-    shown = placed[-limit:]
-    return Page(tuple(entry for _, entry in shown), shown[0][0] if len(placed) > limit else None)
+    """The newest entries, or those before a place; at most so many.
+
+    :raises ValueError: a page may not have so many.
+    """
+    check_limit(limit)
+    below = (1 << 63) - 1 if before is None else before.row
+    return page_of(_rows(raw, "m.session_id = ? AND m.id <= ?", (session, below), "DESC"), limit, before)
 
 
-def entries_of(piece: Piece) -> list[Entry]:
-    """What a client sees of one piece, at least one entry."""
-    if piece.role == MARKER_ROLE:
-        return [Entry(SYSTEM, MARKER_TEXT, EntryKind.MESSAGE, piece.at)]
-    found: list[Entry] = []
-    if piece.content or not (piece.calls or piece.results):
-        found.append(Entry(piece.role, piece.content, EntryKind.MESSAGE, piece.at))
-    found += [
-        Entry(
-            piece.role, "", EntryKind.TOOL_CALL, piece.at, call.call_id, call.name, tool_input=call.arguments
-        )
-        for call in piece.calls
-    ]
-    found += [
-        Entry(
-            TOOL, "", EntryKind.TOOL_RESULT, piece.at, result.call_id, result.name, tool_output=result.output
-        )
-        for result in piece.results
-    ]
-    return found
+def window(raw: sqlite3.Connection, session: int, limit: int, before: int | None) -> Window:
+    """The newest entries, or those before the one of a number; at most so many.
+
+    :raises ValueError: a page may not have so many, or the number is negative.
+    """
+    if before is not None and before < 0:
+        raise ValueError("entries are counted from 0")
+    counted = _counted(raw, session)
+    total = sum(entries for _, entries in counted)
+    end = total if before is None else min(before, total)
+    shown = page(raw, session, limit, place_of(counted, end)).entries
+    return Window(shown, total, end - len(shown))
 
 
 _SELECT: Final = """
@@ -158,10 +106,25 @@ FROM acp_messages m LEFT JOIN acp_tool_calls c ON c.message_id = m.id
 """
 
 
-def _rows(raw: sqlite3.Connection, where: str, values: tuple[int, ...]) -> Iterator[tuple[int, Piece]]:
-    """Rows as pieces, oldest first."""
+_COUNTED: Final = """
+SELECT m.id, CASE WHEN m.role = :marker OR count(c.id) = 0 THEN 1 ELSE (m.content <> '') + count(c.id) END
+FROM acp_messages m LEFT JOIN acp_tool_calls c ON c.message_id = m.id
+WHERE m.session_id = :session GROUP BY m.id ORDER BY m.id
+"""
+
+
+def _counted(raw: sqlite3.Connection, session: int) -> list[tuple[int, int]]:
+    """How many entries each row has, oldest first."""
+    found = raw.execute(_COUNTED, {"session": session, "marker": MARKER_ROLE})
+    return [(number(row), number(entries)) for row, entries in found]
+
+
+def _rows(
+    raw: sqlite3.Connection, where: str, values: tuple[int, ...], order: str = "ASC"
+) -> Iterator[tuple[int, Piece]]:
+    """Rows as pieces, oldest first unless the order says otherwise."""
     row, piece = 0, None
-    for found in raw.execute(f"{_SELECT} WHERE {where} ORDER BY m.id, c.id", values):
+    for found in raw.execute(f"{_SELECT} WHERE {where} ORDER BY m.id {order}, c.id", values):
         if piece is None or found[0] != row:
             if piece is not None:
                 yield row, piece

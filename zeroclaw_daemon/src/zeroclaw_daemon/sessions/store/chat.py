@@ -1,0 +1,399 @@
+"""The durable store of ``chat`` sessions, for programs that may wait. From the event loop, see :mod:`.facade`.
+
+Sessions of the two modes share nothing, ids included (RPC-156). A chat keeps its prompt at the beginning of a turn and
+everything else at its end: what a turn that is broken off had said so far is lost, the prompt and what was before is not.
+
+A ``scope`` is the principal that a caller is held to, None where it may use every session. To a scope, a session of somebody
+else and one that does not exist are the same.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from zeroclaw_daemon.agent.events import MessageChunk, ToolCalled, ToolReturned
+from zeroclaw_daemon.agent.messages import Message, UserMessage
+from zeroclaw_daemon.authority.principal import Forbidden
+from zeroclaw_daemon.sessions.errors import SessionMismatch, SessionNotFound
+from zeroclaw_daemon.sessions.store import chat_rows
+from zeroclaw_daemon.sessions.store.chat_schema import CHAT, unindex
+from zeroclaw_daemon.sessions.store.entries import Entry, Page, Place, Window, entries_of
+from zeroclaw_daemon.sessions.store.file import BUSY_SECONDS, SessionFile
+from zeroclaw_daemon.sessions.store.folding import (
+    USER,
+    Piece,
+    fold,
+    marker,
+    messages_of,
+    provider_safe,
+)
+from zeroclaw_daemon.sessions.store.payloads import dump_context, load_context
+from zeroclaw_daemon.sessions.store.points import StoreSteps, WritePoint
+from zeroclaw_daemon.sessions.store.records import (
+    NewSession,
+    Restored,
+    SessionExists,
+    StoredSession,
+    TurnSuperseded,
+)
+from zeroclaw_daemon.sessions.store.rows import insert, moment, number, sound, stamp, text, text_or_none
+from zeroclaw_daemon.sessions.store.searching import match_of
+from zeroclaw_host.errors import UsageError
+
+PREFIX: Final = "rpc_"
+"""Begins the key of every session that was made over RPC."""
+
+MAX_LISTED: Final = 1000
+"""Sessions that are listed at once."""
+
+_IDLE: Final = "idle"
+_RUNNING: Final = "running"
+_ERROR: Final = "error"
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class _Row(NamedTuple):
+    key: str
+    owner: str | None
+    agent_alias: str
+    turn_id: str | None
+
+
+class ChatStore:
+    """The sessions in a database file. Any thread may call any method; a method waits for the disk, and for other programs at
+    most ``busy_seconds``.
+
+    Every method raises :class:`~.file.SessionsUnavailable` if the database cannot be used. Nothing is changed then, except that
+    a write whose commit failed may be there after all: its session is to be taken up again by :meth:`resume`.
+
+    :param now: the present, with its time zone.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        busy_seconds: float = BUSY_SECONDS,
+        steps: StoreSteps | None = None,
+        now: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        self._file = SessionFile(path, CHAT, busy_seconds=busy_seconds, steps=steps)
+        self._now = now
+
+    def close(self) -> None:
+        """Close the database. A later use opens it again."""
+        self._file.close()
+
+    # --- sessions -------------------------------------------------------------------------------------------------------
+
+    def create(self, session: NewSession) -> StoredSession:
+        """Make a session durable. Nothing of it was durable before.
+
+        :raises SessionExists: one of this id is.
+        :raises UsageError: it has a surface, or a text cannot be stored.
+        """
+        if session.surface is not None:
+            raise UsageError("a chat has no interaction surface", details={"member": "interactionSurface"})
+        at = stamp(self._now())
+        key = _key(sound(session.id))
+        with self._file.write(WritePoint.SESSION_CREATED) as raw:
+            if _find(raw, key) is not None:
+                raise SessionExists
+            insert(
+                raw, "session_metadata", session_key=key, created_at=at, last_activity=at, state=_IDLE,
+                agent_alias=sound(session.agent_alias), workspace_dir=session.workspace, principal_id=session.owner,
+            )  # fmt: skip
+            return _stored(raw, key)
+
+    def find(self, session_id: str, scope: str | None = None) -> StoredSession | None:
+        """The session of this id; None if there is none, or none of the scope's. Recovers nothing."""
+        with self._file.read() as raw:
+            row = _find(raw, _key(session_id))
+            if row is None or (scope is not None and row.owner != scope):
+                return None
+            return _stored(raw, row.key)
+
+    def listed(
+        self, scope: str | None = None, *, query: str = "", limit: int = MAX_LISTED
+    ) -> tuple[StoredSession, ...]:
+        """The sessions, the latest activity first (RPC-244).
+
+        :param query: words; only sessions are listed in which one message has all of them. Case and accents do not matter,
+            and the last word may be only begun. Without words, every session is listed.
+        :param limit: how many at most, from 1 to :data:`MAX_LISTED`.
+        :raises UsageError: the query is too long. :raises ValueError: the limit is not one of those.
+        """
+        if not 1 <= limit <= MAX_LISTED:
+            raise ValueError(f"from 1 to {MAX_LISTED} sessions are listed at once")
+        match = match_of(query)
+        found_by_words = "" if match is None else f" AND {_HAS_WORDS}"
+        with self._file.read() as raw:
+            rows = raw.execute(
+                f"{_STORED} WHERE substr(session_key, 1, {len(PREFIX)}) = :prefix"
+                f" AND (:scope IS NULL OR principal_id = :scope){found_by_words}"
+                " ORDER BY last_activity DESC, session_key DESC LIMIT :limit",
+                {"prefix": PREFIX, "scope": scope, "match": match, "limit": limit},
+            )
+            return tuple(map(_session, rows))
+
+    def resume(
+        self, session_id: str, scope: str | None = None, *, agent_alias: str | None = None
+    ) -> Restored:
+        """Take a session up again: mark the turn that was broken off, if one was, and say what the model is given.
+
+        One transaction; whatever is refused leaves every row as it was. The owner stays who it is.
+
+        :param agent_alias: the agent that is asked for; None is the session's own. A session of no agent gets it.
+        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
+        :raises SessionMismatch: it has another agent.
+        """
+        with self._file.write(WritePoint.SESSION_RESUMED) as raw:
+            row = _owned(raw, session_id, scope)
+            if agent_alias is not None and row.agent_alias not in ("", agent_alias):
+                raise SessionMismatch("the session has another agent", details={"member": "agentAlias"})
+            at = stamp(self._now())
+            recovered = _recover(raw, row, at)
+            raw.execute(
+                "UPDATE session_metadata SET agent_alias = coalesce(agent_alias, ?), last_activity = ?"
+                " WHERE session_key = ?",
+                (agent_alias, at, row.key),
+            )
+            return Restored(_stored(raw, row.key), _context_of(raw, row.key), recovered)
+
+    def recover(self, session_id: str, scope: str | None = None) -> bool:
+        """Mark the turn of a session that nobody has live as broken off, for somebody who reads it; whether there was one.
+
+        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
+        """
+        with self._file.read() as raw:
+            if _owned(raw, session_id, scope).turn_id is None:
+                return False  # the usual case, which waits for no writer
+        with self._file.write(WritePoint.SESSION_RECOVERED) as raw:
+            return _recover(raw, _owned(raw, session_id, scope), stamp(self._now()))
+
+    def delete(self, session_id: str, scope: str | None = None) -> None:
+        """Delete the session with its messages and every word of them in the index.
+
+        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
+        """
+        with self._file.write(WritePoint.SESSION_DELETED) as raw:
+            key = _owned(raw, session_id, scope).key
+            unindex(raw, key)
+            raw.execute("DELETE FROM sessions WHERE session_key = ?", (key,))
+            raw.execute("DELETE FROM session_metadata WHERE session_key = ?", (key,))
+
+    # --- turns ----------------------------------------------------------------------------------------------------------
+
+    def begin(self, session_id: str, turn_id: str, prompt: str, began: datetime) -> None:
+        """A turn begins: before any model is asked. The prompt is kept.
+
+        :raises SessionNotFound: there is no such session.
+        :raises TurnSuperseded: the end of another turn was never written; :meth:`resume` recovers it.
+        """
+        with self._file.write(WritePoint.TURN_BEGUN) as raw:
+            row = _owned(raw, session_id, None)
+            if row.turn_id is not None:
+                raise TurnSuperseded
+            at = stamp(began)
+            _append(raw, row.key, [Piece(USER, prompt, at)], at)
+            raw.execute(
+                "UPDATE session_metadata SET state = ?, turn_id = ?, turn_started_at = ? WHERE session_key = ?",
+                (_RUNNING, turn_id, at, row.key),
+            )
+
+    def finish(
+        self,
+        session_id: str,
+        turn_id: str,
+        events: Iterable[tuple[MessageChunk | ToolCalled | ToolReturned, datetime]],
+        context: Sequence[Message],
+        *,
+        cancelled: bool = False,
+        trimmed: bool = False,
+    ) -> StoredSession:
+        """The turn is over: before the client is told.
+
+        :param events: what was visible of the turn, with its moments, in its order. It goes behind the prompt, and a marker
+            behind it if the turn was cancelled.
+        :param context: the whole of what the model is given next.
+        :param trimmed: whether the model has forgotten something in this turn.
+        :raises TurnSuperseded: the session is not in this turn.
+        """
+        folded = fold((event, stamp(at)) for event, at in events)
+        with self._file.write(WritePoint.TURN_FINISHED) as raw:
+            key, at = _turning(raw, session_id, turn_id), stamp(self._now())
+            if cancelled:
+                folded.append(marker(at))
+            _append(raw, key, folded, at)
+            _close(raw, key, dump_context(context))
+            if trimmed:
+                raw.execute("UPDATE session_metadata SET trim_breadcrumb = 1 WHERE session_key = ?", (key,))
+            return _stored(raw, key)
+
+    def fail(self, session_id: str, turn_id: str) -> None:
+        """The turn ended without anything to go on from: it is left for recovery, and the live session has to go.
+
+        :raises TurnSuperseded: the session is not in this turn.
+        """
+        with self._file.write(WritePoint.TURN_FAILED) as raw:
+            key = _turning(raw, session_id, turn_id)
+            raw.execute("UPDATE session_metadata SET state = ? WHERE session_key = ?", (_ERROR, key))
+
+    # --- reading --------------------------------------------------------------------------------------------------------
+
+    def entries(self, session_id: str, scope: str | None = None) -> list[Entry]:
+        """Everything that a client sees of the session, oldest first. Recovers nothing.
+
+        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
+        """
+        with self._file.read() as raw:
+            key = _owned(raw, session_id, scope).key
+            return [entry for piece in chat_rows.pieces(raw, key) for entry in entries_of(piece)]
+
+    def page(
+        self, session_id: str, scope: str | None = None, *, limit: int = 100, before: Place | None = None
+    ) -> Page:
+        """The newest entries, or those before a place that an earlier page named.
+
+        :param limit: how many at most, from 1 to :data:`~.entries.MAX_PAGE`.
+        :raises ValueError: the limit is not one of those.
+        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
+        """
+        with self._file.read() as raw:
+            return chat_rows.page(raw, _owned(raw, session_id, scope).key, limit, before)
+
+    def window(
+        self, session_id: str, scope: str | None = None, *, limit: int = 100, before: int | None = None
+    ) -> Window:
+        """The newest entries, or those before the one of this number, counted from 0.
+
+        :param limit: how many at most, from 1 to :data:`~.entries.MAX_PAGE`.
+        :raises ValueError: the limit is not one of those, or the number is negative.
+        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
+        """
+        with self._file.read() as raw:
+            return chat_rows.window(raw, _owned(raw, session_id, scope).key, limit, before)
+
+
+def _key(session_id: str) -> str:
+    return PREFIX + session_id
+
+
+def _find(raw: sqlite3.Connection, key: str) -> _Row | None:
+    try:
+        found = raw.execute(
+            "SELECT principal_id, coalesce(agent_alias, ''), turn_id FROM session_metadata WHERE session_key = ?",
+            (key,),
+        ).fetchone()
+    except UnicodeEncodeError:  # no session has such a name
+        return None
+    if found is None:
+        return None
+    return _Row(key, text_or_none(found[0]), text(found[1]), text_or_none(found[2]))
+
+
+def _owned(raw: sqlite3.Connection, session_id: str, scope: str | None) -> _Row:
+    """:raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's."""
+    row = _find(raw, _key(session_id))
+    if scope is not None and (row is None or row.owner != scope):
+        raise Forbidden("there is no such session of yours")
+    if row is None:
+        raise SessionNotFound
+    return row
+
+
+def _turning(raw: sqlite3.Connection, session_id: str, turn_id: str) -> str:
+    """The key of a session that is in this turn.
+
+    :raises TurnSuperseded: it is not.
+    """
+    row = _find(raw, _key(session_id))
+    if row is None or row.turn_id != turn_id:
+        raise TurnSuperseded
+    return row.key
+
+
+def _append(raw: sqlite3.Connection, key: str, pieces: Iterable[Piece], at: str) -> None:
+    raw.execute(
+        "UPDATE session_metadata SET message_count = message_count + ?, last_activity = ? WHERE session_key = ?",
+        (chat_rows.append(raw, key, pieces), at, key),
+    )
+
+
+def _close(raw: sqlite3.Connection, key: str, context: str | None) -> None:
+    """End the turn. None leaves what the model is given to the transcript."""
+    raw.execute(
+        "UPDATE session_metadata SET state = ?, turn_id = NULL, turn_started_at = NULL, retained_context_json = ?"
+        " WHERE session_key = ?",
+        (_IDLE, context, key),
+    )
+
+
+def _recover(raw: sqlite3.Connection, row: _Row, at: str) -> bool:
+    """Mark the turn whose end was never written as broken off; whether there was one. The model hears its prompt."""
+    if row.turn_id is None:
+        return False
+    prompt = chat_rows.last(raw, row.key)
+    kept = _retained(raw, row.key)
+    if kept is not None and prompt is not None and prompt.role == USER:
+        kept = (*kept, UserMessage(prompt.content))
+    _append(raw, row.key, [marker(at)], at)
+    _close(raw, row.key, None if kept is None else dump_context(kept))
+    return True
+
+
+def _retained(raw: sqlite3.Connection, key: str) -> tuple[Message, ...] | None:
+    (kept,) = raw.execute(
+        "SELECT retained_context_json FROM session_metadata WHERE session_key = ?", (key,)
+    ).fetchone()
+    return None if kept is None else load_context(text(kept))
+
+
+def _context_of(raw: sqlite3.Connection, key: str) -> tuple[Message, ...]:
+    """What the model is given next: the snapshot, even an empty one; without any, the transcript."""
+    kept = _retained(raw, key)
+    if kept is not None:
+        return kept
+    return tuple(provider_safe(list(messages_of(chat_rows.pieces(raw, key)))))
+
+
+_HAS_WORDS: Final = (
+    "session_key IN (SELECT s.session_key FROM sessions_fts f JOIN sessions s ON s.id = f.rowid"
+    " WHERE sessions_fts MATCH :match)"
+)
+
+_STORED: Final = """
+SELECT session_key, coalesce(agent_alias, ''), coalesce(workspace_dir, ''), principal_id, trim_breadcrumb, created_at,
+    last_activity, message_count, turn_id
+FROM session_metadata
+"""
+
+
+def _stored(raw: sqlite3.Connection, key: str) -> StoredSession:
+    return _session(raw.execute(f"{_STORED} WHERE session_key = ?", (key,)).fetchone())
+
+
+def _session(row: tuple[object, ...]) -> StoredSession:
+    key, agent, workspace, owner, trimmed, created, active, count, turn_id = row
+    return StoredSession(
+        id=text(key).removeprefix(PREFIX),
+        agent_alias=text(agent),
+        workspace=text(workspace),
+        surface=None,
+        owner=text_or_none(owner),
+        token_count=0,
+        plan=None,
+        trimmed=bool(trimmed),
+        killed=None,
+        created=moment(created),
+        last_activity=moment(active),
+        message_count=number(count),
+        turn_id=text_or_none(turn_id),
+    )
