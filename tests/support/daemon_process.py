@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = str(Path(sys.executable).with_name("zeroclaw"))
+KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
+"""What of this environment a daemon needs to be the one that is tested."""
 START_SECONDS = 60.0
 """Far above what a start takes, so that only a daemon that hangs fails by it."""
 
@@ -49,7 +51,7 @@ class RunningDaemon:
 
 def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """An environment in which nothing of this machine's own is set."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     kept["PATH"] = os.pathsep.join((str(Path(PROGRAM).parent), kept["PATH"]))
     return {**kept, "HOME": str(home), **(extra or {})}
 

@@ -1,0 +1,63 @@
+"""The daemon that the conformance suite speaks to, and how many of its rows ran."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from daemon_process import end, environment, ready, spawn
+
+OPTION = "--daemon-socket"
+ROWS = "tests/rpc/conformance/test_rows.py::test_row["
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        OPTION,
+        type=Path,
+        default=None,
+        help="run the conformance suite against the daemon that serves this socket",
+    )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    counts = {
+        outcome: sum(report.nodeid.startswith(ROWS) for report in terminalreporter.getreports(outcome))
+        for outcome in ("passed", "failed", "skipped")
+    }
+    ran = counts["passed"] + counts["failed"]
+    if ran or counts["skipped"]:
+        terminalreporter.write_line(
+            f"conformance: {ran} rows ran, {counts['passed']} passed, {counts['failed']} failed,"
+            f" {counts['skipped']} skipped"
+        )
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a daemon serves. ``log`` is None for one whose log is nobody's business here."""
+
+    socket: Path
+    log: Path | None
+
+
+@pytest.fixture(scope="session")
+def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
+    """The daemon that was named, or one of our own for all rows of this process."""
+    named: Path | None = request.config.getoption(OPTION, None)
+    if named is not None:
+        yield Endpoint(named, None)
+        return
+    home = Path(tempfile.mkdtemp(prefix="zc-", dir="/tmp"))
+    process = spawn(env=environment(home), cwd=home)
+    try:
+        ready(process)
+        data = home / ".zeroclaw" / "data"
+        yield Endpoint(data / "daemon.sock", data / "logs" / "daemon.jsonl")
+    finally:
+        end(process)
+        shutil.rmtree(home)
