@@ -135,6 +135,8 @@ class Connection:
         try:
             with self._life:
                 await self._live()
+                with self._clock.move_on_after(self._limits.linger_seconds):
+                    await self._transport.farewell()
         finally:
             self._hang_up()
             self._outbox.close()
@@ -143,6 +145,7 @@ class Connection:
     def mark_ready(self) -> None:
         """The handshake succeeded: its deadline is off, and the one of frames is on."""
         self._ready = True
+        self._transport.admitted()
         self._handshake.cancel()
 
     def disconnect(self) -> None:

@@ -52,6 +52,14 @@ class Transport(Protocol):
         """
         ...
 
+    def admitted(self) -> None:
+        """The peer has introduced itself: a transport that held it to less so far need not any longer."""
+        ...
+
+    async def farewell(self) -> None:
+        """Say that nothing more comes, where the transport has words for it beside the end of its bytes."""
+        ...
+
     def end(self) -> None:
         """Send nothing more; what was written still reaches the peer, and its bytes still arrive."""
         ...

@@ -80,6 +80,12 @@ class MemoryTransport:
         """Hand over as many bytes as fit."""
         return self._outgoing.write_now(data)
 
+    def admitted(self) -> None:
+        """Nothing changes."""
+
+    async def farewell(self) -> None:
+        """The end of the bytes says it all."""
+
     def end(self) -> None:
         """Send nothing more."""
         self._outgoing.writer_ended = True

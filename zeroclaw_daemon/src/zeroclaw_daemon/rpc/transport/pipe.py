@@ -13,8 +13,9 @@ from typing import Final, Protocol
 
 import anyio.lowlevel
 
-from zeroclaw_daemon.rpc.transport.base import AcceptFailed, Peer, Transport, TransportClosed
+from zeroclaw_daemon.rpc.transport.base import AcceptFailed, Peer, Transport
 from zeroclaw_daemon.rpc.transport.claim import EndpointBusy
+from zeroclaw_daemon.rpc.transport.local import LocalTransport
 
 PIPE_PEER: Final = Peer("pipe:local")
 """Every client of a pipe: the system names neither process nor user (RPC-055)."""
@@ -68,46 +69,30 @@ class PipeFactory(Protocol):
         ...
 
 
-class PipeTransport:
-    """A connection over one instance, which it owns from now on."""
+class _PipeStream:
+    """The bytes of one instance, which it owns from now on."""
 
     def __init__(self, instance: PipeInstance) -> None:
         self._instance = instance
-        self._ended = False
 
-    @property
-    def peer(self) -> Peer:
-        """Somebody on this machine."""
-        return PIPE_PEER
-
-    async def receive(self, max_bytes: int) -> bytes:
-        """Some bytes; none once the client will send no more."""
+    async def read(self, max_bytes: int) -> bytes:
         await anyio.lowlevel.checkpoint()
         return await self._instance.read(max_bytes)
 
-    async def send(self, data: memoryview) -> int:
-        """Write as much as the system takes now; waits until it takes something."""
-        if self._ended:
-            raise TransportClosed
-        try:
-            return await self._instance.write(data)
-        except OSError as error:
-            raise TransportClosed from error
+    async def write(self, data: memoryview) -> int:
+        return await self._instance.write(data)
 
-    def send_now(self, data: bytes) -> int:
+    def write_now(self, data: bytes) -> int:
         """None: a pipe is always waited for."""
         return 0
 
     def end(self) -> None:
-        """Send nothing more. A pipe has no half that could be closed: the client sees the end with :meth:`close`."""
-        self._ended = True
+        """A pipe has no half that could be closed: the client sees the end when the instance is closed."""
 
-    async def abandoned(self) -> None:
-        """Wait until the client has closed its side."""
+    async def gone(self) -> None:
         await self._instance.gone()
 
     def close(self) -> None:
-        """Close the instance."""
         self._instance.close()
 
 
@@ -147,7 +132,7 @@ class PipeListener:
         # Where none can be made now, this client is served all the same; the next accept tries again, and says so.
         with suppress(AcceptFailed):
             self._waiting = self._next()
-        return PipeTransport(connected)
+        return LocalTransport(_PipeStream(connected), PIPE_PEER)
 
     def _next(self) -> PipeInstance:
         try:
