@@ -39,10 +39,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a daemon serves. ``log`` is None for one whose log is nobody's business here."""
+    """Where a daemon serves; of one that was named, home and log are nobody's business here."""
 
     socket: Path
-    log: Path | None
+    home: Path | None = None
+
+    @property
+    def log(self) -> Path | None:
+        """The daemon's log."""
+        return None if self.home is None else self.home / ".zeroclaw" / "data" / "logs" / "daemon.jsonl"
 
 
 @pytest.fixture(scope="session")
@@ -50,14 +55,13 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     """The daemon that was named, or one of our own for all rows of this process."""
     named: Path | None = request.config.getoption(OPTION, None)
     if named is not None:
-        yield Endpoint(named, None)
+        yield Endpoint(named)
         return
     home = Path(tempfile.mkdtemp(prefix="zc-", dir="/tmp"))
     process = spawn(env=environment(home), cwd=home)
     try:
         ready(process)
-        data = home / ".zeroclaw" / "data"
-        yield Endpoint(data / "daemon.sock", data / "logs" / "daemon.jsonl")
+        yield Endpoint(home / ".zeroclaw" / "data" / "daemon.sock", home)
     finally:
         end(process)
         shutil.rmtree(home)

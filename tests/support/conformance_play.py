@@ -59,8 +59,12 @@ class Play:
         self._names = {"token": self.token, "session": f"conformance-{secrets.token_hex(6)}"}
 
     def __enter__(self) -> Play:
-        self._watcher.initialize()
-        self._before = self._watcher.call("status")["sessionIds"]
+        try:
+            self._watcher.initialize()
+            self._before = self._watcher.call("status")["sessionIds"]
+        except BaseException:
+            self._watcher.close()
+            raise
         return self
 
     def __exit__(self, *failure: object) -> None:
