@@ -25,7 +25,7 @@ def create(path: Path) -> int:
     return descriptor
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes | bytearray) -> None:
     """Write all of ``data``.
 
     :raises OSError: it was not written, or a part of it alone.

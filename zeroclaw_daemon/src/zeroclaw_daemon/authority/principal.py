@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -122,4 +123,14 @@ class Authority(Protocol):
 
     def rights(self, principal: Principal, *, config: Config | None = None) -> Rights:
         """What the principal may do. One that is no administrator sees only what is its own."""
+        ...
+
+    def held(self, principal: Principal) -> AbstractContextManager[None]:
+        """Keep everything that decides about this principal as it is while a block runs: the policy in force and, where a token
+        proves it, the paired tokens (RPC-211). A change waits for the block's end. For a moment, and never on the event loop:
+        it blocks, and whoever wants to write the configuration or the tokens waits meanwhile.
+
+        :raises ConfigBusy: the tokens are being written for too long.
+        :raises StorageError: the lock file of the tokens cannot be opened.
+        """
         ...

@@ -7,7 +7,8 @@ read from the configuration in force, so that what another process changed count
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Final
 
 from zeroclaw_daemon.authority.policy import KnownUser, Policy
@@ -47,12 +48,21 @@ class RosterAuthority:
     :param current: the configuration in force.
     :param tokens: the paired tokens; without any, no token is valid.
     :param uid: the user number of the daemon.
+    :param hold: keeps the configuration in force while a block runs; left out, it never changes.
     """
 
-    def __init__(self, current: Callable[[], Config], tokens: PairedTokens | None, uid: int) -> None:
+    def __init__(
+        self,
+        current: Callable[[], Config],
+        tokens: PairedTokens | None,
+        uid: int,
+        *,
+        hold: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._current = current
         self._tokens = tokens
         self._uid = uid
+        self._hold = hold
         self._lock = threading.Lock()
         self._policy: tuple[Config, Policy] | None = None
 
@@ -108,6 +118,19 @@ class RosterAuthority:
     def allows_tool(self, principal: Principal, name: str, *, config: Config | None = None) -> bool:
         """Whether this tool may run for the principal."""
         return decide(self.rights(principal, config=config), ToolUse(name)).allowed
+
+    @contextmanager
+    def held(self, principal: Principal) -> Generator[None]:
+        """Keep everything that decides about this principal as it is, as the protocol says.
+
+        The tokens decide about no principal that another proof made; their file then is not touched, which may lie where
+        nothing can be written.
+        """
+        with ExitStack() as stack:
+            if principal.proof.token is not None and self._tokens is not None:
+                stack.enter_context(self._tokens.held())
+            stack.enter_context(self._hold())
+            yield
 
     def _bound(self, proof: Proof) -> Principal:
         name, rights = self._proved(proof, self._policy_of(None))

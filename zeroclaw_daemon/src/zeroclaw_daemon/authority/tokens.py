@@ -15,7 +15,8 @@ import re
 import secrets
 import stat
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -135,6 +136,7 @@ class PairedTokens:
         self._lock = threading.Lock()
         self._read: tuple[bytes, tuple[PairedToken, ...]] = (b"", ())
         self._error: ZeroclawError | None = None
+        self._held: tuple[PairedToken, ...] | None = None
 
     @property
     def path(self) -> Path:
@@ -216,8 +218,27 @@ class PairedTokens:
             self._save(tuple(token for token in tokens if token is not found))
         return found
 
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Keep the set of valid tokens as it is while the block runs (RPC-211). Blocks.
+
+        Whoever pairs or unpairs meanwhile, in this or another process, waits for it; what is done to the file by hand is not
+        looked at before its end.
+
+        :raises ConfigBusy: another program holds the file's lock.
+        :raises StorageError: its lock file cannot be opened.
+        """
+        with write_lock(self._path, what=_WHAT, wait=self._lock_wait):
+            self._held = self.valid()
+            try:
+                yield
+            finally:
+                self._held = None
+
     def valid(self) -> tuple[PairedToken, ...]:
         """Every token that is worth something now; none while the file cannot be used."""
+        if (held := self._held) is not None:
+            return held
         try:
             tokens = self.list()
         except ZeroclawError as error:

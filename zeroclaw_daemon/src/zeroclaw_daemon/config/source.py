@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
 from zeroclaw_daemon.config.file import Snapshot, load, parse, read_bytes, revision_of
-from zeroclaw_daemon.config.saving import Stamp, stamp_of
+from zeroclaw_daemon.config.saving import ConfigBusy, Stamp, stamp_of
 from zeroclaw_host.errors import StorageError, ZeroclawError
 
 
@@ -36,6 +37,8 @@ class ConfigSource:
     A file's stamp does not tell two writings within one tick of the file system's clock apart. So the bytes of a file that
     was young when it was read are compared at the next use as well: a right that was withdrawn must not live on by that.
 
+    :meth:`held` keeps the snapshot in force for a while, whatever happens to the file (RPC-211).
+
     :param on_error: told once of each change of the file that is not usable.
     :param on_change: told of each new snapshot, before anybody else has it.
     :param now: the clock that files are stamped with, in nanoseconds since 1970.
@@ -58,6 +61,9 @@ class ConfigSource:
         self._on_change = on_change
         self._now = now
         self._lock = threading.RLock()
+        self._turn = threading.Condition(self._lock)
+        self._holds = 0
+        self._replacing = 0
         self._error: ZeroclawError | None = None
         began, self._stamp = now(), _stamp(path)
         self._settled = _is_settled(self._stamp, began)
@@ -80,8 +86,10 @@ class ConfigSource:
         return self._error
 
     def current(self) -> Snapshot:
-        """The snapshot in force, after a look at the file."""
+        """The snapshot in force, after a look at the file, unless it is held."""
         with self._lock:
+            if self._holds:
+                return self._snapshot
             began, stamp = self._now(), _stamp(self._path)
             if stamp != self._stamp or not self._settled or isinstance(self._error, StorageError):
                 self._look()
@@ -97,6 +105,44 @@ class ConfigSource:
             self._stamp, self._settled = stamp, False
             self._seen, self._error = snapshot.revision, None
             self._put_in_force(snapshot)
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Keep the snapshot in force while the block runs, after a last look at the file: what is saved waits for it, what is
+        edited by hand is not looked at before its end (RPC-211). Blocks while something is being saved.
+        """
+        with self._turn:
+            self._turn.wait_for(lambda: not self._replacing)
+            self.current()
+            self._holds += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._holds -= 1
+                self._turn.notify_all()
+
+    @contextmanager
+    def between_holds(self, wait: float) -> Generator[None]:
+        """Wait until nobody holds the snapshot, and let nobody hold it while the block runs. Blocks.
+
+        :param wait: the longest, in seconds.
+        :raises ConfigBusy: somebody holds it for longer.
+        """
+        with self._turn:
+            self._replacing += 1
+        try:
+            with self._turn:
+                if not self._turn.wait_for(lambda: not self._holds, wait):
+                    raise ConfigBusy(
+                        f"a file that is being stored has kept the configuration as it is for more than {wait:g} seconds",
+                        details={"path": str(self._path)},
+                    )
+            yield
+        finally:
+            with self._turn:
+                self._replacing -= 1
+                self._turn.notify_all()
 
     def _look(self) -> None:
         """Read the file, and believe it if it says something else than before and is good."""
@@ -156,6 +202,10 @@ class FileSource:
 
     def adopt(self, snapshot: Snapshot, stamp: Stamp) -> None:
         """Nothing is kept."""
+
+    def between_holds(self, wait: float) -> AbstractContextManager[None]:
+        """Nobody holds anything."""
+        return nullcontext()
 
 
 def _is_settled(stamp: Stamp, began: int) -> bool:

@@ -81,6 +81,13 @@ class SnapshotSource(Protocol):
         """Put a snapshot in force that was just saved; ``stamp`` is the saved file's."""
         ...
 
+    def between_holds(self, wait: float) -> AbstractContextManager[None]:
+        """Let nobody keep the snapshot in force while a block runs that replaces it.
+
+        :raises ConfigBusy: somebody did for longer than ``wait`` seconds.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -303,12 +310,13 @@ class ConfigStore:
             raise ConfigCandidateInvalid([Problem(str(self.path), "", words)])
         snapshot = self._accepted(data, found.raw or b"")
         install = prepare(snapshot) if prepare is not None else None
-        if read_bytes(self.path) != found.raw:
-            raise ConfigOvertaken(
-                f"somebody changed {self.path} at the same time; nothing was written, so try again",
-                details={"path": str(self.path)},
-            )
-        self._source.adopt(snapshot, replace_file(self.path, data, self._steps))
+        with self._source.between_holds(self._lock_wait):
+            if read_bytes(self.path) != found.raw:
+                raise ConfigOvertaken(
+                    f"somebody changed {self.path} at the same time; nothing was written, so try again",
+                    details={"path": str(self.path)},
+                )
+            self._source.adopt(snapshot, replace_file(self.path, data, self._steps))
         if install is not None:
             install()
         return Written(snapshot, found.raw, data)
