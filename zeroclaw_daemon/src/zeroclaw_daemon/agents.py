@@ -66,6 +66,14 @@ def settings_of(snapshot: Snapshot) -> dict[str, AgentSettings]:
     return {alias: agent for alias, agent in configured.items() if agent.enabled}
 
 
+def _settings(alias: str, snapshot: Snapshot) -> AgentSettings:
+    known = settings_of(snapshot)
+    settings = known.get(alias)
+    if settings is None:
+        raise AgentNotFound(alias, tuple(sorted(known)))
+    return settings
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A model provider as it is configured.
@@ -144,11 +152,16 @@ class ConfiguredAgents:
         :raises StorageError: its workspace cannot be made.
         """
         snapshot = self._current()
-        known = settings_of(snapshot)
-        settings = known.get(alias)
-        if settings is None:
-            raise AgentNotFound(alias, tuple(sorted(known)))
+        settings = _settings(alias, snapshot)
         return await anyio.to_thread.run_sync(self._build, alias, settings, choice, snapshot)
+
+    def workspace(self, alias: str) -> str:
+        """The directory that the agent works in, made where it is not there yet.
+
+        :raises AgentNotFound: there is no agent of that name.
+        :raises StorageError: it cannot be made.
+        """
+        return self._workspace(alias, _settings(alias, self._current()))
 
     def _build(self, alias: str, settings: AgentSettings, choice: ModelChoice, snapshot: Snapshot) -> Agent:
         name = choice.provider or settings.provider

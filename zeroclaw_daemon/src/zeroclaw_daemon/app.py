@@ -30,7 +30,7 @@ from zeroclaw_daemon.config.installation_key import installation_key
 from zeroclaw_daemon.config.network import findings
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.resolver import EntryResolver
-from zeroclaw_daemon.config.saving import storage_error
+from zeroclaw_daemon.config.saving import LOCK_WAIT_SECONDS, storage_error
 from zeroclaw_daemon.config.source import ConfigSource
 from zeroclaw_daemon.config.store import ConfigStore
 from zeroclaw_daemon.config.strays import strays
@@ -141,7 +141,9 @@ class Daemon:
         """Serve the endpoint until a signal says otherwise."""
         snapshot = self._config.current()
         agents = ConfiguredAgents(self._config.current, self._paths, self._tools)
-        authority = RosterAuthority(lambda: self._config.current().config, self._paired, os.geteuid())
+        authority = RosterAuthority(
+            lambda: self._config.current().config, self._paired, os.geteuid(), hold=self._config.held
+        )
         server = Server(
             UnixListener(Path(self._paths.endpoint), data_dir=Path(self._paths.data_dir)),
             agents=agents,
@@ -200,7 +202,9 @@ class Daemon:
         return answer
 
     def _reload(self) -> dict[str, JsonValue]:
-        snapshot = self._config.current()
+        # What was edited just before counts, though a file that is being stored keeps the configuration as it was.
+        with self._config.between_holds(LOCK_WAIT_SECONDS):
+            snapshot = self._config.current()
         if self._config.error is not None:
             raise self._config.error
         changes = self._activation.reload(snapshot)

@@ -60,6 +60,14 @@ class AgentDirectory(Protocol):
         """
         ...
 
+    def workspace(self, alias: str) -> str:
+        """The absolute directory that the agent of this alias works in; it exists. Blocks, and may be called from any thread.
+
+        :raises AgentNotFound: there is none.
+        :raises StorageError: it cannot be made.
+        """
+        ...
+
 
 class FixedAgents:
     """A directory that never changes."""
@@ -75,3 +83,10 @@ class FixedAgents:
         if choice.provider is not None:
             raise ProviderNotFound(())
         return replace(agent, model=choice.model or agent.model, temperature=choice.temperature)
+
+    def workspace(self, alias: str) -> str:
+        """The workspace of the agent given under this alias."""
+        agent = self._agents.get(alias)
+        if agent is None:
+            raise AgentNotFound(alias, tuple(sorted(self._agents)))
+        return agent.workspace

@@ -10,6 +10,7 @@ import anyio
 
 from zeroclaw_daemon.agent.messages import Message
 from zeroclaw_daemon.agent.providers.base import NO_CHOICE, ModelChoice
+from zeroclaw_daemon.attachments.index import AttachmentIndex
 from zeroclaw_daemon.sessions.asking import Asking, Audience
 from zeroclaw_daemon.sessions.errors import SessionLimit, SessionNotFound
 from zeroclaw_daemon.sessions.permit import TurnPermit
@@ -35,6 +36,7 @@ class LiveSession:
     operator. ``prompts`` are those that run or wait, in the order they came; ``running`` is the one whose turn it is, from
     its begin on. ``closing`` is set once it takes no more turns. ``choice`` is what the next turn talks to instead of what
     the agent is configured with. ``asking`` is how its agent asks the client that it is bound to.
+    ``attachments`` are the files that it was sent.
     """
 
     id: str
@@ -51,6 +53,7 @@ class LiveSession:
     closing: bool = False
     choice: ModelChoice = NO_CHOICE
     asking: Asking = field(default_factory=Asking)
+    attachments: AttachmentIndex = field(default_factory=AttachmentIndex)
 
     @property
     def audience(self) -> Audience | None:
