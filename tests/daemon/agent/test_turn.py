@@ -13,8 +13,10 @@ from zeroclaw_daemon.agent.events import MessageChunk, ThoughtChunk, ToolCalled,
 from zeroclaw_daemon.agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from zeroclaw_daemon.agent.providers.base import ProviderError, TextDelta, ThoughtDelta
 from zeroclaw_daemon.agent.providers.scripted import Line, Pause, ScriptedProvider
+from zeroclaw_daemon.agent.surroundings import Surroundings
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.agent.turn import INTERRUPTED, StepLimit, Turn
+from zeroclaw_daemon.clock import ManualClock
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
 
@@ -61,6 +63,7 @@ class Run:
             "now",
             self.emit,
             CallSite({"turn": "t"}),
+            surroundings=Surroundings(clock=ManualClock()),
         )
 
     async def take(self) -> str:
@@ -87,9 +90,9 @@ async def test_calls_are_made_in_order_and_shown_to_the_model() -> None:
     assert run.events == [
         MessageChunk("see: "),
         ToolCalled("1", "upper", {"text": "x"}),
-        ToolReturned("1", "upper", "X", True),
+        ToolReturned("1", "upper", "X", True, duration_ms=0),
         ToolCalled("2", "upper", {"text": "5"}),
-        ToolReturned("2", "upper", "seen\nerror: no letters", False),
+        ToolReturned("2", "upper", "seen\nerror: no letters", False, duration_ms=0),
         MessageChunk("fine"),
     ]
     assert run.provider.requests[1].messages[3:] == (

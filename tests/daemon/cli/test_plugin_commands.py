@@ -404,24 +404,23 @@ def test_limits_of_the_configuration_bound_the_guest(home, zeroclaw, start_daemo
     assert "1 of 1 units (call_fuel)" in daemon.stop()[1]
 
 
-def test_an_agent_gets_the_tools_it_lists_and_none_that_must_be_asked_about(
+def test_an_agent_gets_the_tools_it_lists_and_runs_none_where_it_may_not(
     home, zeroclaw, start_daemon, package
 ) -> None:
     zeroclaw("plugin", "install", str(package()))
     home.configure(
         ON + '[agents.all]\n[agents.none]\ntools = []\n[agents.named]\ntools = ["wat_echo"]\n'
-        '[agents.asks]\napproval = "ask"\n[agents.refuses]\napproval = "deny"\n[agents.off]\nenabled = false\n'
+        '[agents.refuses]\napproval = "deny"\n[agents.off]\nenabled = false\n'
     )
-    daemon = start_daemon()
+    start_daemon()
     answers = {
         alias: zeroclaw("prompt", "--agent", alias, '/tool wat_echo {"n": 1}').out == '{"n": 1}\n'
-        for alias in ("all", "none", "named", "asks", "refuses")
+        for alias in ("all", "none", "named", "refuses")
     }
-    assert answers == {"all": True, "none": False, "named": True, "asks": False, "refuses": False}
+    assert answers == {"all": True, "none": False, "named": True, "refuses": False}
     off = zeroclaw("prompt", "--agent", "off", "hello")
     assert off.status == 5
-    assert "all, asks, named, none, refuses" in off.err
-    assert "asks gets no tools" in daemon.stop()[1]
+    assert "all, named, none, refuses" in off.err
 
 
 def test_a_daemon_that_ends_gives_up_what_is_being_compiled(

@@ -12,6 +12,8 @@ from typing import Final, Literal, Protocol
 import anyio.to_thread
 from pydantic import SecretStr
 
+from zeroclaw_daemon.agent.approval_policy import ApprovalPolicy
+from zeroclaw_daemon.agent.built_in import BUILT_IN_TOOLS
 from zeroclaw_daemon.agent.directory import Agent, AgentNotFound
 from zeroclaw_daemon.agent.providers.anthropic import Anthropic
 from zeroclaw_daemon.agent.providers.base import (
@@ -81,12 +83,14 @@ class Endpoint:
     :param settings: the path of its settings.
     :param model: what it is asked for unless an agent or a session says otherwise.
     :param provider: None where its address cannot be used; ``fault`` then says why.
+    :param context_window: tokens the model can hold, None where nobody says.
     """
 
     settings: str
     model: str | None
     provider: Provider | None
     fault: str = ""
+    context_window: int | None = None
 
 
 class ModelViews:
@@ -141,7 +145,6 @@ class ConfiguredAgents:
         self._tools = tools
         self.models: Final = ModelViews(installation_key(paths))
         self._registries: dict[str, tuple[tuple[Tool, ...], ToolRegistry]] = {}
-        self._withheld: set[str] = set()
 
     async def agent(self, alias: str, choice: ModelChoice = NO_CHOICE) -> Agent:
         """The agent as it is now; its tools are those installed now (D-17).
@@ -182,16 +185,18 @@ class ConfiguredAgents:
             tools=self._registry(alias, settings, snapshot),
             max_steps=settings.max_steps,
             workspace=self._workspace(alias, settings),
+            approval=ApprovalPolicy(settings.approval) if settings.approval is not None else None,
+            approval_seconds=settings.approval_timeout_secs,
+            ask_seconds=settings.ask_timeout_secs,
+            max_context_tokens=settings.max_context_tokens,
+            context_window=endpoint.context_window,
         )
 
     def _registry(self, alias: str, settings: AgentSettings, snapshot: Snapshot) -> ToolRegistry:
         """The agent's tools by name, the same object as long as they are the same: it keeps compiled schemas."""
-        if settings.approval != "auto":
-            self._say_withheld(alias, settings.approval)
-            return ToolRegistry()
         chosen = tuple(
             tool
-            for tool in self._tools.tools(snapshot)
+            for tool in (*BUILT_IN_TOOLS, *self._tools.tools(snapshot))
             if ALL_TOOLS in settings.tools or tool.name in settings.tools
         )
         known = self._registries.get(alias)
@@ -199,15 +204,6 @@ class ConfiguredAgents:
             known = (chosen, ToolRegistry(_distinct(chosen)))
             self._registries[alias] = known
         return known[1]
-
-    def _say_withheld(self, alias: str, approval: str) -> None:
-        """What must be asked about must not run unasked, and nothing can ask yet."""
-        if alias not in self._withheld:
-            self._withheld.add(alias)
-            record(
-                logger, logging.WARNING, f"agent {alias} gets no tools: agents.{alias}.approval is {approval}",
-                action="tools_withheld", category="agent", agent=alias, approval=approval,
-            )  # fmt: skip
 
     def _workspace(self, alias: str, settings: AgentSettings) -> str:
         base = Path(self._paths.config_dir)
@@ -252,7 +248,12 @@ def _remote(
         float(settings.timeout_secs),
     )
     try:
-        return Endpoint(path, settings.model, RemoteProvider(remote, _DIALECTS[kind]))
+        return Endpoint(
+            path,
+            settings.model,
+            RemoteProvider(remote, _DIALECTS[kind]),
+            context_window=settings.context_window,
+        )
     except AddressInvalid as error:
         return Endpoint(path, settings.model, None, str(error))
 

@@ -6,12 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from zeroclaw_daemon.agent.approval_policy import ApprovalPolicy
 from zeroclaw_daemon.agent.providers.base import NO_CHOICE, ModelChoice, Provider, ProviderNotFound
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_host.errors import Kind, ZeroclawError
 
 DEFAULT_MAX_STEPS: Final = 25
 """Questions to the model in one turn: enough for long work, few enough that a loop of tool calls ends."""
+
+DEFAULT_APPROVAL_SECONDS: Final = 120
+DEFAULT_ASK_SECONDS: Final = 300
+"""How long a person may take (D-33)."""
 
 
 class AgentNotFound(ZeroclawError):
@@ -29,7 +34,9 @@ class AgentNotFound(ZeroclawError):
 class Agent:
     """A model with instructions and tools, ready to take turns.
 
-    ``workspace`` is the absolute directory it works in, where a session names none.
+    ``workspace`` is the absolute directory it works in, where a session names none. ``approval`` None leaves it to the tools.
+    ``max_context_tokens`` is what a conversation is reduced to, 0 for never (D-37); ``context_window`` what the model can hold,
+    None where nobody says.
     """
 
     alias: str
@@ -40,6 +47,11 @@ class Agent:
     max_steps: int = DEFAULT_MAX_STEPS
     workspace: str = "/"
     temperature: float | None = None
+    approval: ApprovalPolicy | None = None
+    approval_seconds: int = DEFAULT_APPROVAL_SECONDS
+    ask_seconds: int = DEFAULT_ASK_SECONDS
+    max_context_tokens: int = 0
+    context_window: int | None = None
 
     def with_tools(self, allows: Callable[[str], bool] | None) -> Agent:
         """The same agent with only the tools whose names are allowed; None allows all."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
 
 import jsonschema_rs
 
@@ -23,6 +24,26 @@ _MAX_EVIDENCE_LINES: Final = 12
 """How much of a plugin's traceback or output goes into the conversation, where every line costs."""
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall:
+    """A tool, and arguments that fit its schema."""
+
+    tool: Tool
+    arguments: Mapping[str, JsonValue] = field(repr=False)
+
+    async def run(self, call_site: CallSite) -> ToolResult:
+        """Run the tool once. Never raises for what it did wrong: the result says it, with its causes."""
+        try:
+            return await self.tool.execute(self.arguments, call_site=call_site)
+        except ZeroclawError as error:
+            _log_failure(self.tool, error)
+            return _failure(_told(error))
+        except Exception as error:
+            # Tools come from anywhere; one that breaks its promise fails alone.
+            logger.exception("the tool %s failed unexpectedly", self.tool.name)
+            return _failure(f"the tool failed unexpectedly ({type(error).__name__})")
 
 
 class ToolRegistry:
@@ -60,8 +81,8 @@ class ToolRegistry:
         tools = (self._tools[name] for name in self.names)
         return tuple(ToolSpec(tool.name, tool.description, tool.parameters_schema) for tool in tools)
 
-    async def call(self, call: ToolCall, call_site: CallSite) -> ToolResult:
-        """Make one call. Never raises for what a model or a tool did wrong: the result says it, with its causes."""
+    def checked(self, call: ToolCall) -> CheckedCall | ToolResult:
+        """A call that can be made; or why it cannot, in words for the model."""
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(self.names) or "none"
@@ -74,15 +95,14 @@ class ToolRegistry:
             return _failure("the arguments must be a JSON object")
         if complaint := self._complaint(tool, arguments):
             return _failure(complaint)
-        try:
-            return await tool.execute(arguments, call_site=call_site)  # pyright: ignore[reportUnknownArgumentType]
-        except ZeroclawError as error:
-            _log_failure(tool, error)
-            return _failure(_told(error))
-        except Exception as error:
-            # Tools come from anywhere; one that breaks its promise fails alone.
-            logger.exception("the tool %s failed unexpectedly", tool.name)
-            return _failure(f"the tool failed unexpectedly ({type(error).__name__})")
+        return CheckedCall(tool, cast("dict[str, JsonValue]", arguments))
+
+    async def call(self, call: ToolCall, call_site: CallSite) -> ToolResult:
+        """Make one call, without asking anybody. Never raises for what a model or a tool did wrong: the result says it, with
+        its causes.
+        """
+        checked = self.checked(call)
+        return checked if isinstance(checked, ToolResult) else await checked.run(call_site)
 
     def _complaint(self, tool: Tool, arguments: JsonValue) -> str | None:
         """What is wrong with these arguments, or None."""

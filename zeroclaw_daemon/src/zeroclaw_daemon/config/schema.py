@@ -66,9 +66,10 @@ class Agent(Section):
     channels: tuple[str, ...] = Field(
         default=(), description="The channels this agent answers on, as `plugin.<alias>`."
     )
-    approval: Approval = Field(
-        default="auto",
-        description="What happens before a tool runs: nothing (auto), a question (ask), a refusal (deny).",
+    approval: Approval | None = Field(
+        default=None,
+        description="What happens before a tool runs: nothing (auto), a question (ask), a refusal (deny). Unset: a question "
+        "before `bash`, nothing before others.",
     )
     max_steps: int = Field(default=25, ge=1, description="Model calls in one turn.")
     workspace: FilePath | None = Field(
@@ -90,7 +91,7 @@ class Agent(Section):
         default=300,
         ge=1,
         le=_WEEK_SECONDS,
-        description="Seconds another question of the agent waits for its answer. Then there is none.",
+        description="Seconds a question of `ask_user` or `poll` waits for its answer. Then there is none.",
     )
 
 

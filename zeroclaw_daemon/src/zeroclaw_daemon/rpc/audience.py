@@ -36,13 +36,10 @@ class ClientAudience:
         declared = self.caller.capabilities
         if declared is None:
             return True
-        match declared.get("elicitation"):
-            case dict() as modes:
-                return not modes or "form" in modes  # without any mode, forms are meant
-            case _:
-                return False
+        modes = declared.get("elicitation")
+        return isinstance(modes, dict) and (not modes or "form" in modes)  # without any mode, forms are meant
 
-    def at_hang_up(self, call: Callable[[], object]) -> AbstractContextManager[None]:
+    def at_hang_up(self, call: Callable[[], None]) -> AbstractContextManager[None]:
         """See :meth:`zeroclaw_daemon.rpc.caller.Link.at_hang_up`."""
         return self.caller.link.at_hang_up(call)
 

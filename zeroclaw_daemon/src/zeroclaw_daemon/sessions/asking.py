@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Final, Protocol
@@ -54,7 +55,7 @@ class Audience(Protocol):
         """Whether ``elicitation/create`` may be sent to it (D-40)."""
         ...
 
-    def at_hang_up(self, call: AnyCall) -> AbstractContextManager[None]:
+    def at_hang_up(self, call: Callable[[], None]) -> AbstractContextManager[None]:
         """Hear of its hanging up while a block runs; at once if it has already."""
         ...
 
@@ -68,12 +69,6 @@ class Audience(Protocol):
         :raises QuestionFailed: the client answered with an error, or went.
         """
         ...
-
-
-class AnyCall(Protocol):
-    """Something to call, whatever it answers."""
-
-    def __call__(self) -> object: ...
 
 
 class _Waiting:
@@ -195,8 +190,8 @@ def _answer(result: JsonValue) -> Answer:
     match result:
         case None:
             return Answered(None)
-        case {"action": "accept", "content": dict() as content} if content:
-            return Answered(content)
+        case {"action": "accept", "content": dict()} if result["content"]:
+            return Answered(result["content"])
         case {"action": "decline" | "cancel" as action}:
             return Unanswered(action)
         case {"action": "accept"}:
