@@ -190,7 +190,9 @@ class Configured:
             lock_wait=parts.get("lock_wait", PATIENCE),
         )
         self.tokens = PairedTokens(Path(self.paths.tokens_file))
-        self.authority = RosterAuthority(lambda: self.source.current().config, self.tokens, os.geteuid())
+        self.authority = RosterAuthority(
+            lambda: self.source.current().config, self.tokens, os.geteuid(), hold=self.source.held
+        )
         self.agents = ConfiguredAgents(self.source.current, self.paths, NoTools())
         self.reloads = 0
 

@@ -38,6 +38,10 @@ NEEDED: dict[str, str | None] = {
     "config/map-key-create": "config:create",
     "config/map-key-delete": "config:delete",
     "config/map-key-rename": "config:update",
+    "file/attach": "files:create",
+    "file/upload/begin": "files:create",
+    "file/upload/chunk": "files:create",
+    "file/upload/commit": "files:create",
 }
 """What each method needs, as it is specified and not as the table has it."""
 
@@ -64,7 +68,7 @@ def one_grant(grant: str) -> str:
 
 
 EVERYTHING = (
-    'grants = { config = ["create", "read", "update", "delete"], system = ["read"],'
+    'grants = { config = ["create", "read", "update", "delete"], system = ["read"], files = ["create"],'
     ' sessions = ["create", "read", "update", "delete", "execute"] }'
 )
 

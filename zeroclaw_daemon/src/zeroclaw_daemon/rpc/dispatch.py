@@ -1,4 +1,4 @@
-"""From a method's name to its handler: lookup, handshake gate, authority, parameters, call — in this order.
+"""From a method's name to its handler: lookup, handshake gate, place, authority, parameters, call — in this order.
 
 The lookup comes before the gate and the gate before the parameters, so that an unknown method is unknown to everybody and
 a refusal says nothing about what would have been valid (RPC-040, RPC-235).
@@ -68,11 +68,18 @@ class Dispatcher:
                 return None  # A handshake that nobody waits for opens nothing (RPC-235).
         elif caller.principal is None:
             raise InitializeRequired
-        elif method.grant is not None:
-            self._authority.require(caller.principal, method.grant)
+        else:
+            _check_place(method, caller)
+            if method.grant is not None:
+                self._authority.require(caller.principal, method.grant)
         params = method.params.parse(request.params) if method.params is not None else None
         result = await self._handlers[method.name](caller, params)
         return result.to_json()
+
+
+def _check_place(method: Signature, caller: Caller) -> None:
+    if method.local and not caller.link.peer.local:
+        raise Forbidden(f"{method.name} is served to local clients only", details={"rule": "local_only"})
 
 
 def _audit(method: Signature, caller: Caller, error: ZeroclawError) -> None:

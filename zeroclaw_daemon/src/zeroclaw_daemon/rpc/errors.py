@@ -44,6 +44,8 @@ CODES: Final[Mapping[str, int]] = {
     "no_active_turn": SESSION_NOT_FOUND,
     "session_limit": SESSION_LIMIT,
     "session_busy": SESSION_BUSY,
+    "upload_limit": INVALID_PARAMS,
+    "upload_budget_spent": INVALID_PARAMS,
     "connection_limit": CONNECTION_LIMIT,
     "initialize_required": AUTHENTICATION_REQUIRED,
     "authentication_failed": AUTHENTICATION_REQUIRED,

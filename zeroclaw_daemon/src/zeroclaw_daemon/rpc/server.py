@@ -10,6 +10,7 @@ import anyio
 import anyio.abc
 
 from zeroclaw_daemon.agent.directory import AgentDirectory
+from zeroclaw_daemon.attachments.folder import FolderSteps
 from zeroclaw_daemon.authority.principal import Authority
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.records import record
@@ -20,6 +21,7 @@ from zeroclaw_daemon.rpc.gateway import Gateway
 from zeroclaw_daemon.rpc.intake import Intake
 from zeroclaw_daemon.rpc.limits import ServerLimits
 from zeroclaw_daemon.rpc.methods.config import ConfigMethods
+from zeroclaw_daemon.rpc.methods.files import FileMethods
 from zeroclaw_daemon.rpc.methods.handshake import Handshake
 from zeroclaw_daemon.rpc.methods.session import SessionMethods
 from zeroclaw_daemon.rpc.methods.status import Facts, Status
@@ -28,6 +30,9 @@ from zeroclaw_daemon.rpc.transport.base import Listener
 from zeroclaw_daemon.sessions.live import LiveSessions
 from zeroclaw_daemon.sessions.turns import TurnRunner
 from zeroclaw_daemon.strict_json import JsonValue
+from zeroclaw_daemon.uploads.binding import Binding
+from zeroclaw_daemon.uploads.placing import FilePlacer
+from zeroclaw_daemon.uploads.staging import Staging, StagingLimits
 
 _NO_FACTS: Final[Mapping[str, JsonValue]] = {}
 
@@ -45,6 +50,8 @@ class Server:
     :param config: serves ``config/*``; left out, nobody does.
     :param gateway: where clients of other machines connect (RPC-227).
     :param gateway_limits: the bounds of that.
+    :param staging: the bounds of uploads.
+    :param folder: the steps of storing a file that was sent.
     """
 
     def __init__(
@@ -60,6 +67,8 @@ class Server:
         clock: Clock | None = None,
         gateway: Listener | None = None,
         gateway_limits: ServerLimits | None = None,
+        staging: StagingLimits | None = None,
+        folder: FolderSteps | None = None,
     ) -> None:
         self._limits = limits or ServerLimits()
         self._clock = clock or SystemClock()
@@ -80,12 +89,16 @@ class Server:
             uptime=lambda: self._clock.now() - self._began,
         )
         sessions = SessionMethods(self.sessions, self._turns, agents, access, clock=self._clock)
+        self.staging = Staging[Binding](self._clock.now, staging)
+        placer = FilePlacer(self.sessions, authority, agents, steps=folder)
+        files = FileMethods(self.sessions, access, placer, self.staging)
         self._dispatcher = Dispatcher(
             {
                 **handshake.handlers(),
                 **status.handlers(),
                 **sessions.handlers(),
                 **(config.handlers() if config is not None else {}),
+                **files.handlers(),
             },
             authority,
         )
@@ -153,7 +166,10 @@ class Server:
                 await intake.emptied()
 
     def _goodbye(self, caller: Caller) -> None:
-        """Record a client's going, with the sessions that stay although it went (RPC-064)."""
+        """Forget what a client that is gone has begun to send (RPC-187), and record its going, with the sessions that stay
+        although it went (RPC-064).
+        """
+        self.staging.drop(caller)
         facts: dict[str, JsonValue] = {}
         if caller.principal is not None:
             facts["principal"] = caller.principal.id

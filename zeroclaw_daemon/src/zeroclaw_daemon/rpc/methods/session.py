@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from zeroclaw_daemon.agent.directory import AgentDirectory
 from zeroclaw_daemon.agent.providers.base import ModelChoice
+from zeroclaw_daemon.attachments.index import AttachmentNotFound
 from zeroclaw_daemon.clock import Clock
 from zeroclaw_daemon.rpc.access import SessionAccess
 from zeroclaw_daemon.rpc.caller import Caller, Handler
+from zeroclaw_daemon.rpc.methods.file_models import MAX_FILES
 from zeroclaw_daemon.rpc.models import Params, Result
 from zeroclaw_daemon.rpc.updates import UPDATE, members
 from zeroclaw_daemon.sessions.errors import SessionNotFound
@@ -56,18 +58,28 @@ class NewResult(Result):
     workspace_dir: str
 
 
+class PromptAttachment(Params):
+    """A file that the session was sent: an entry as ``file/attach`` and ``file/upload/commit`` answer it. Only what it is known by
+    counts; its marker is the session's.
+    """
+
+    camel: ClassVar[bool] = False
+
+    ref_id: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+
 class PromptParams(SessionParams):
-    """What the user says. ``client_turn_generation`` comes back in ``turn_complete``."""
+    """What the user says, and the files it is about. ``client_turn_generation`` comes back in ``turn_complete``."""
 
     prompt: str
     client_turn_generation: Annotated[int | None, Field(ge=0, lt=2**64)] = None
+    attachments: Annotated[list[PromptAttachment] | None, Field(max_length=MAX_FILES)] = None
 
-    @field_validator("prompt")
-    @classmethod
-    def _says_something(cls, prompt: str) -> str:
-        if not prompt.strip():
+    @model_validator(mode="after")
+    def _says_something(self) -> PromptParams:
+        if not self.prompt.strip() and not self.attachments:
             raise ValueError("a prompt must not be blank")
-        return prompt
+        return self
 
 
 class PromptResult(Result):
@@ -186,7 +198,7 @@ class SessionMethods:
         self._access.require_turn(caller, params.session_id)
         ticket = self._turns.start(
             params.session_id,
-            params.prompt,
+            self._worded(params),
             _updates(caller, params),
             allows_tool=self._access.tools(caller),
         )
@@ -197,6 +209,20 @@ class SessionMethods:
             stop_reason="cancelled" if ended.outcome is Outcome.CANCELLED else "end_turn",
             content=ended.content,
         )
+
+    def _worded(self, params: PromptParams) -> str:
+        """What the model is told: the prompt, and below it the markers of the files that it is about.
+
+        :raises AttachmentNotFound: the session does not know one of them.
+        """
+        said = [params.prompt] if params.prompt.strip() else []
+        session = self._sessions.find(params.session_id)
+        for index, named in enumerate(params.attachments or ()):
+            known = session.attachments.find(named.ref_id) if session is not None else None
+            if known is None:
+                raise AttachmentNotFound(index)
+            said.append(known.marker)
+        return "\n".join(said)
 
     async def cancel(self, caller: Caller, params: SessionParams) -> CancelResult:
         """Tell the running turn to stop, and do not wait for it (RPC-242)."""

@@ -13,6 +13,7 @@ from typing import Final
 from zeroclaw_daemon.authority.rights import Grant
 from zeroclaw_daemon.config.reach import path_reach
 from zeroclaw_daemon.rpc.methods import config_models as config
+from zeroclaw_daemon.rpc.methods import file_models as files
 from zeroclaw_daemon.rpc.methods import handshake, session, status
 from zeroclaw_daemon.rpc.models import Params, Result
 
@@ -24,7 +25,8 @@ class Signature:
     ``opens`` marks the method that is served before the handshake, because it is the handshake; ``beside`` one that runs
     beside the other calls of its connection. ``writes`` names the members that hold configuration paths which the caller
     must be allowed to write, ``below`` that the call writes everything below them as well; ``agent`` says that the call uses
-    an agent, which the caller must be allowed to use, ``tools`` that tools may run in it.
+    an agent, which the caller must be allowed to use, ``tools`` that tools may run in it; ``local`` that it is served to clients of
+    this machine alone.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Signature:
     below: bool = False
     agent: bool = False
     tools: bool = False
+    local: bool = False
 
     @property
     def members(self) -> Mapping[str, bool]:
@@ -57,6 +60,7 @@ _CONFIG_CREATE: Final = Grant("config", "create")
 _CONFIG_READ: Final = Grant("config", "read")
 _CONFIG_UPDATE: Final = Grant("config", "update")
 _CONFIG_DELETE: Final = Grant("config", "delete")
+_FILES_CREATE: Final = Grant("files", "create")
 
 _ROWS: Final = (
     Signature("initialize", handshake.InitializeParams, handshake.InitializeResult, opens=True),
@@ -109,6 +113,14 @@ _ROWS: Final = (
         _CONFIG_UPDATE,
         writes=("path.from", "path.to"),
         below=True,
+    ),
+    Signature("file/attach", files.AttachParams, files.AttachResult, _FILES_CREATE, agent=True),
+    Signature(
+        "file/upload/begin", files.BeginParams, files.BeginResult, _FILES_CREATE, agent=True, local=True
+    ),
+    Signature("file/upload/chunk", files.ChunkParams, files.ChunkResult, _FILES_CREATE, local=True),
+    Signature(
+        "file/upload/commit", files.CommitParams, files.FileEntry, _FILES_CREATE, agent=True, local=True
     ),
 )
 
