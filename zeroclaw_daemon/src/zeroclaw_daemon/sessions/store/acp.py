@@ -40,6 +40,9 @@ from zeroclaw_daemon.sessions.store.schema import ACP
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import UsageError
 
+MAX_LISTED: Final = 10_000
+"""Sessions that are listed at once, so that the list fits into a line of the protocol."""
+
 
 class _Row(NamedTuple):
     id: int
@@ -106,13 +109,16 @@ class AcpStore:
                 return None
             return _stored(raw, row.id)
 
-    def listed(self, scope: str | None = None) -> tuple[StoredSession, ...]:
-        """The sessions that were not killed, the latest activity first (RPC-244)."""
+    def listed(self, scope: str | None = None, *, limit: int = MAX_LISTED) -> tuple[StoredSession, ...]:
+        """The sessions that were not killed, the latest activity first (RPC-244).
+
+        :param limit: how many at most.
+        """
         with self._file.read() as raw:
             found = raw.execute(
                 "SELECT id FROM acp_sessions WHERE killed_at IS NULL AND (:scope IS NULL OR principal_id = :scope)"
-                " ORDER BY last_activity DESC, id DESC",
-                {"scope": scope},
+                " ORDER BY last_activity DESC, id DESC LIMIT :limit",
+                {"scope": scope, "limit": limit},
             ).fetchall()
             return tuple(_stored(raw, number(row)) for (row,) in found)
 

@@ -21,7 +21,9 @@ _UNSEARCHED: Final = re.compile("[\x00\ud800-\udfff]")
 def searchable(text: str) -> str:
     """A text as it is put into the index: equal characters in one form, and a blank beside each that is a word of its own."""
     plain = _UNSEARCHED.sub(" ", text)
-    return _UNSPACED.sub(r" \1 ", plain if plain.isascii() else unicodedata.normalize("NFKC", plain))
+    if not plain.isascii():
+        plain = unicodedata.normalize("NFKC", plain).casefold()
+    return _UNSPACED.sub(r" \1 ", plain)
 
 
 def match_of(query: str) -> str | None:
