@@ -35,6 +35,7 @@ from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed
 from zeroclaw_daemon.rpc.transport.memory import MemoryListener
 from zeroclaw_daemon.rpc.transport.unix import UnixListener, connect
+from zeroclaw_daemon.sessions.durable import DurableSessions
 from zeroclaw_host.services.sealing import KeyFile
 from zeroclaw_host.worlds.kinds import Tool
 
@@ -282,6 +283,7 @@ def serving(tmp_path: Path) -> Serving:
         path: Path | None = None,
         config: str | None = None,
         prepare: Prepare | None = None,
+        durable: DurableSessions | None = None,
         **parts: Any,
     ) -> AsyncGenerator[Daemon]:
         """With ``config``, the text of a file, the daemon has a real configuration, agents and authority by it."""
@@ -315,6 +317,7 @@ def serving(tmp_path: Path) -> Serving:
             facts=lambda: facts,
             limits=limits,
             clock=clock,
+            durable=durable,
         )
 
         @asynccontextmanager

@@ -139,13 +139,15 @@ async def test_nobody_joins_or_replaces_a_strangers_session(serving: Serving, mo
         daemon.connect(uid=ANN) as ann,
         daemon.connect(uid=BEN) as ben,
     ):
-        await ben.new_session(sessionId="x", chatMode="chat")
-        await ben.call("session/prompt", {"sessionId": "x", "prompt": "mine"})
-        error = await ann.fail("session/new", {"agentAlias": "assistant", "sessionId": "x", "chatMode": mode})
-        assert error["code"] == FORBIDDEN
-        again = await ben.call(
-            "session/new", {"agentAlias": "assistant", "sessionId": "x", "chatMode": "chat"}
-        )
+        of_ben = await ben.new_session()
+        await ben.call("session/prompt", {"sessionId": of_ben, "prompt": "mine"})
+        errors = [
+            await ann.fail("session/new", {"agentAlias": "assistant", "sessionId": session, "chatMode": mode})
+            for session in (of_ben, "no-such-session")
+        ]
+        assert errors[0] == errors[1]
+        assert errors[0]["code"] == FORBIDDEN
+        again = await ben.call("session/new", {"agentAlias": "assistant", "sessionId": of_ben})
         assert again["messageCount"] == 2
 
 
@@ -161,19 +163,23 @@ async def test_a_session_that_took_the_place_of_an_own_one_while_it_was_waited_f
         daemon.connect(uid=ANN) as other_ann,
         daemon.connect(uid=BEN) as ben,
     ):
-        await ann.new_session(sessionId="x", chatMode="chat")
-        live = daemon.server.sessions.get("x")
-        prompt = {"jsonrpc": "2.0", "method": "session/prompt", "params": {"sessionId": "x", "prompt": "1"}}
+        x = await ann.new_session(chatMode="chat")
+        live = daemon.server.sessions.get(x)
+        prompt = {"jsonrpc": "2.0", "method": "session/prompt", "params": {"sessionId": x, "prompt": "1"}}
         await ann.send({**prompt, "id": 1})
         await pause.reached.wait()
-        wanted = {"agentAlias": "assistant", "sessionId": "x", "chatMode": "acp"}
+        wanted = {"agentAlias": "assistant", "sessionId": x, "chatMode": "acp"}
         await other_ann.send({"jsonrpc": "2.0", "method": "session/new", "params": wanted, "id": 2})
         await daemon.until(lambda: live.permit.pending == 2)
         daemon.server.sessions.remove(live)
-        await ben.new_session(sessionId="x", chatMode="chat")
+        of_ben = await ben.new_session(chatMode="chat")
+        taken = daemon.server.sessions.get(of_ben)
+        daemon.server.sessions.remove(taken)
+        taken.id = x
+        daemon.server.sessions.add(taken)
         pause.go.set()
         assert (await other_ann.answer_to(2))["error"]["code"] == FORBIDDEN
-        assert (await ben.call("session/prompt", {"sessionId": "x", "prompt": "2"}))["content"] == "b"
+        assert (await ben.call("session/prompt", {"sessionId": x, "prompt": "2"}))["content"] == "b"
 
 
 async def test_who_says_to_be_another_client_evicts_no_session_of_another_principal(serving: Serving) -> None:

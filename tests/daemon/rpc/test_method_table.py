@@ -26,6 +26,8 @@ NEEDED: dict[str, str | None] = {
     "session/cancel": "sessions:update",
     "session/close": "sessions:update",
     "session/state": "sessions:read",
+    "session/kill": "sessions:delete",
+    "session/delete": "sessions:delete",
     "session/configure": "sessions:update",
     "config/get": "config:read",
     "config/list": "config:read",

@@ -16,9 +16,11 @@ from zeroclaw_daemon.agent.providers.scripted import Line, Pause, ScriptedProvid
 from zeroclaw_daemon.agent.turn import INTERRUPTED
 from zeroclaw_daemon.clock import ManualClock
 from zeroclaw_daemon.sessions.errors import NoActiveTurn, SessionBusy, SessionNotFound, TurnFailed
+from zeroclaw_daemon.sessions.lifecycle import SessionLifecycle
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
 from zeroclaw_daemon.sessions.opening import Opening, SessionOpener
-from zeroclaw_daemon.sessions.ticket import Cause, Outcome, SessionEvent, TurnEnded
+from zeroclaw_daemon.sessions.store.records import Verdict
+from zeroclaw_daemon.sessions.ticket import Cause, Outcome, SessionEvent, Ticket, TurnEnded
 from zeroclaw_daemon.sessions.turns import TurnRunner
 from zeroclaw_host.errors import StorageError
 
@@ -33,17 +35,24 @@ def anyio_backend() -> str:
 class Journal:
     """A journal that keeps a log, and fails where it is told to."""
 
+    recovers = True
+
     def __init__(self, log: list[object], fails_at: str = "", failure: Exception | None = None) -> None:
         self.log, self.fails_at, self.failure = log, fails_at, failure or StorageError("the disk is full")
 
-    async def begin(self, session: LiveSession, turn_id: str, prompt: str) -> None:
+    async def begin(self, session: LiveSession, ticket: Ticket, prompt: str) -> None:
         self._write("begin", prompt)
 
-    async def record(self, session: LiveSession, turn_id: str, event: TurnEvent) -> None:
+    async def record(self, session: LiveSession, ticket: Ticket, event: TurnEvent) -> None:
         self._write("record", event)
 
-    async def commit(self, session: LiveSession, turn_id: str, messages: Sequence[Message]) -> None:
-        self._write("commit", tuple(messages))
+    async def finish(
+        self, session: LiveSession, ticket: Ticket, context: Sequence[Message], *, cancelled: bool
+    ) -> None:
+        self._write("cancelled" if cancelled else "finish", tuple(context))
+
+    async def fail(self, session: LiveSession, ticket: Ticket, verdict: Verdict) -> None:
+        self._write("fail", verdict)
 
     def _write(self, what: str, content: object) -> None:
         if what == self.fails_at:
@@ -62,7 +71,9 @@ class House:
         self.sessions = LiveSessions()
         self.opener = SessionOpener(self.sessions, self.agents, clock=self.clock)
         journal = Journal(self.log, fails_at, failure)
-        self.runner = TurnRunner(self.sessions, self.agents, journal=journal, clock=self.clock)
+        journals = dict.fromkeys(ChatMode, journal)
+        self.runner = TurnRunner(self.sessions, self.agents, journals=journals, clock=self.clock)
+        self.lifecycle = SessionLifecycle(self.sessions)
 
     async def sink(self, event: SessionEvent) -> None:
         self.log.append(("told", event))
@@ -70,7 +81,7 @@ class House:
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[LiveSession]:
         async with self.runner.running():
-            yield await self.opener.open(Opening("a", "me", session_id="s"))
+            yield (await self.opener.open(Opening("a", "me", session_id="s"))).session
 
 
 async def test_everything_is_written_before_it_is_told() -> None:
@@ -85,13 +96,13 @@ async def test_everything_is_written_before_it_is_told() -> None:
             ("told", MessageChunk("x")),
             ("record", MessageChunk("y")),
             ("told", MessageChunk("y")),
-            ("commit", messages),
+            ("finish", messages),
             ("told", ended),
         ]
         assert tuple(session.history) == messages
 
 
-@pytest.mark.parametrize("fails_at", ["begin", "record", "commit"])
+@pytest.mark.parametrize("fails_at", ["begin", "record", "finish"])
 async def test_what_cannot_be_written_is_not_told_and_fails_the_turn(fails_at: str) -> None:
     house = House([TextDelta("x")], fails_at=fails_at)
     async with house.open() as session:
@@ -100,7 +111,7 @@ async def test_what_cannot_be_written_is_not_told_and_fails_the_turn(fails_at: s
         assert caught.value.details == {"cause": "storage_failed"}
         told = [entry[1] for entry in house.log if isinstance(entry, tuple) and entry[0] == "told"]
         assert told[-1] == TurnEnded(Outcome.FAILED, "the disk is full", "storage_failed")
-        assert (MessageChunk("x") in told) is (fails_at == "commit")
+        assert (MessageChunk("x") in told) is (fails_at == "finish")
         assert bool(house.provider.requests) is (fails_at != "begin")
         assert session.running is None
         assert not session.busy
@@ -202,7 +213,8 @@ async def test_a_session_of_the_other_mode_is_replaced_once_its_turns_are_over()
         opened: list[LiveSession] = []
 
         async def reopen() -> None:
-            opened.append(await house.opener.open(Opening("a", "me", mode=ChatMode.ACP, session_id="s")))
+            opening = Opening("a", "me", mode=ChatMode.ACP, session_id="s")
+            opened.append((await house.opener.open(opening)).session)
 
         tasks.start_soon(reopen)
         await anyio.wait_all_tasks_blocked()
@@ -224,7 +236,7 @@ async def test_a_session_that_cannot_be_closed_in_time_stays_and_takes_turns_aga
 
         async def close() -> None:
             with pytest.raises(SessionBusy):
-                await house.runner.close("s")
+                await house.lifecycle.close("s")
             refused.set()
 
         tasks.start_soon(close)
@@ -266,7 +278,7 @@ async def test_a_prompt_that_has_not_begun_yet_can_be_cancelled(way: str) -> Non
             house.runner.cancel("s")
             reason = "client_rpc"
         else:
-            await house.runner.close("s")
+            await house.lifecycle.close("s")
             reason = "session_removed"
         ended = await ticket.ended()
         assert ended == TurnEnded(Outcome.CANCELLED, "", reason)
@@ -295,7 +307,7 @@ async def test_a_cancel_between_two_prompts_never_hits_the_second() -> None:
         assert (await second.ended()).content == "two"
 
 
-@pytest.mark.parametrize("fails_at", ["begin", "record", "commit"])
+@pytest.mark.parametrize("fails_at", ["begin", "record", "finish"])
 async def test_a_store_that_breaks_its_promise_fails_its_turn_alone(fails_at: str) -> None:
     house = House([TextDelta("x")], fails_at=fails_at, failure=KeyError("secret"))
     async with house.open() as session:

@@ -49,6 +49,7 @@ from zeroclaw_daemon.rpc.limits import ServerLimits
 from zeroclaw_daemon.rpc.methods.config import ConfigMethods
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.unix import UnixListener
+from zeroclaw_daemon.sessions.durable import DurableSessions
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.terminal import Terminal, TerminalHandler, told
 from zeroclaw_host.errors import Remedy, RemedyAction, StorageError, ZeroclawError
@@ -144,6 +145,8 @@ class Daemon:
         authority = RosterAuthority(
             lambda: self._config.current().config, self._paired, os.geteuid(), hold=self._config.held
         )
+        durable = DurableSessions.at(Path(self._paths.sessions_dir))
+        self._undo.callback(durable.close)
         server = Server(
             UnixListener(Path(self._paths.endpoint), data_dir=Path(self._paths.data_dir)),
             agents=agents,
@@ -152,6 +155,7 @@ class Daemon:
             facts=self._facts,
             config=ConfigMethods(self._store, authority, prepare=agents.models.prepare, reload=self.reload),
             limits=ServerLimits(max_connections=snapshot.config.rpc.max_local_connections),
+            durable=durable,
         )
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # D-36
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

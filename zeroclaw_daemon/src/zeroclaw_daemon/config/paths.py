@@ -94,6 +94,11 @@ class Paths:
         return self._join(self.data_dir, "plugin-egress.db")
 
     @property
+    def sessions_dir(self) -> str:
+        """The databases of the conversations that outlive live sessions; it need not exist."""
+        return self._join(self.data_dir, "sessions")
+
+    @property
     def tokens_file(self) -> str:
         """The hashes of the paired tokens (D-34); it need not exist."""
         return self._join(self.config_dir, "paired-tokens.json")

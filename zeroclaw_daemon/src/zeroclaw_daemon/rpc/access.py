@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from zeroclaw_daemon.authority.principal import Authority, Forbidden, Principal
 from zeroclaw_daemon.authority.rights import ToolUse, decide
@@ -22,6 +22,11 @@ class SessionAccess:
         """Whom a session belongs to that this caller makes: None for whoever sees every session."""
         principal = principal_of(caller)
         return None if self._authority.rights(principal).admin else principal.id
+
+    def environment(self, caller: Caller) -> Mapping[str, str]:
+        """What this caller may have forwarded of its environment now: nothing but a local administrator's counts."""
+        allowed = caller.link.peer.local and self.owner(caller) is None
+        return caller.env if allowed else {}
 
     def visible(self, caller: Caller) -> list[str]:
         """The ids of the live sessions that the caller may know of, oldest first."""
@@ -50,6 +55,16 @@ class SessionAccess:
         session = self._sessions.find(session_id)
         if session is not None:
             self._authority.require_agent(principal_of(caller), session.agent_alias)
+
+    def require_use(self, caller: Caller, owner: str | None, alias: str) -> None:
+        """Let a caller have a turn in a session of this owner and agent, live or about to be.
+
+        :raises Forbidden: the session is not the caller's, or its agent is not allowed to the caller.
+        """
+        scope = self.owner(caller)
+        if scope is not None and owner != scope:
+            raise Forbidden("there is no such session of yours")
+        self._authority.require_agent(principal_of(caller), alias)
 
     def require_agent(self, caller: Caller, alias: str) -> None:
         """Let a caller use an agent.

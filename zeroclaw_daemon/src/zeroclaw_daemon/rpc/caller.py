@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
@@ -46,13 +46,15 @@ class Caller:
     """A client and what its handshake established. Before the handshake ``principal`` is None and the gate is closed.
 
     ``client_id`` tells clients apart, nothing more: sessions of one client are siblings (RPC-063). ``capabilities`` is
-    None where the client declared none. ``refusals`` counts its calls that were refused for want of a right.
+    None where the client declared none. ``env`` is what it forwarded of its environment. ``refusals`` counts its calls that
+    were refused for want of a right.
     """
 
     def __init__(self) -> None:
         self.principal: Principal | None = None
         self.client_id: str = ""
         self.capabilities: dict[str, JsonValue] | None = None
+        self.env: Mapping[str, str] = {}
         self.refusals = 0
         self._link: Link | None = None
 

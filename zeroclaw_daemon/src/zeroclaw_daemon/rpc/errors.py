@@ -42,6 +42,8 @@ CODES: Final[Mapping[str, int]] = {
     "config_syntax_invalid": INTERNAL,
     "session_not_found": SESSION_NOT_FOUND,
     "no_active_turn": SESSION_NOT_FOUND,
+    "session_killed": SESSION_NOT_FOUND,
+    "surface_unsupported": SESSION_NOT_FOUND,
     "session_limit": SESSION_LIMIT,
     "session_busy": SESSION_BUSY,
     "upload_limit": INVALID_PARAMS,

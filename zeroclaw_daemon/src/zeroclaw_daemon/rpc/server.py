@@ -27,7 +27,10 @@ from zeroclaw_daemon.rpc.methods.session import SessionMethods
 from zeroclaw_daemon.rpc.methods.status import Facts, Status
 from zeroclaw_daemon.rpc.presence import Presence
 from zeroclaw_daemon.rpc.transport.base import Listener
+from zeroclaw_daemon.sessions.durable import DurableSessions
+from zeroclaw_daemon.sessions.lifecycle import SessionLifecycle
 from zeroclaw_daemon.sessions.live import LiveSessions
+from zeroclaw_daemon.sessions.opening import SessionOpener
 from zeroclaw_daemon.sessions.turns import TurnRunner
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.uploads.binding import Binding
@@ -50,6 +53,7 @@ class Server:
     :param config: serves ``config/*``; left out, nobody does.
     :param gateway: where clients of other machines connect (RPC-227).
     :param gateway_limits: the bounds of that.
+    :param durable: the stores of sessions, which are closed by whoever made them; left out, sessions live in memory alone.
     :param staging: the bounds of uploads.
     :param folder: the steps of storing a file that was sent.
     """
@@ -76,7 +80,16 @@ class Server:
         self._began = 0.0
         self.presence = Presence()
         self.sessions = LiveSessions()
-        self._turns = TurnRunner(self.sessions, agents, clock=self._clock, counted=self.presence.counted)
+        keepers = durable.keepers if durable is not None else None
+        opener = SessionOpener(self.sessions, agents, keepers=keepers, clock=self._clock)
+        self._turns = TurnRunner(
+            self.sessions,
+            agents,
+            journals=durable.journals if durable is not None else None,
+            opener=opener,
+            clock=self._clock,
+            counted=self.presence.counted,
+        )
         handshake = Handshake(authority, version)
         access = SessionAccess(self.sessions, authority)
         status = Status(
@@ -88,7 +101,10 @@ class Server:
             gateway=lambda: self._gateway.facts(),
             uptime=lambda: self._clock.now() - self._began,
         )
-        sessions = SessionMethods(self.sessions, self._turns, agents, access, clock=self._clock)
+        lifecycle = SessionLifecycle(self.sessions, keepers)
+        sessions = SessionMethods(
+            self.sessions, self._turns, agents, access, opener=opener, lifecycle=lifecycle
+        )
         self.staging = Staging[Binding](self._clock.now, staging)
         placer = FilePlacer(self.sessions, authority, agents, steps=folder)
         files = FileMethods(self.sessions, access, placer, self.staging)

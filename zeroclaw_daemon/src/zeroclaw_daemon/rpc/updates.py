@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from zeroclaw_daemon.agent.events import (
@@ -14,6 +15,7 @@ from zeroclaw_daemon.agent.events import (
     ToolCalled,
     ToolReturned,
 )
+from zeroclaw_daemon.agent.messages import Message, UserMessage
 from zeroclaw_daemon.sessions.ticket import SessionEvent, TurnEnded
 from zeroclaw_daemon.strict_json import JsonValue
 
@@ -69,3 +71,11 @@ def members(event: Told) -> dict[str, JsonValue]:
             }
         case TurnEnded(outcome, content, reason):
             return {"type": "turn_complete", "outcome": outcome.value, "content": content, "reason": reason}
+
+
+def trimmed_before(history: Sequence[Message]) -> dict[str, JsonValue]:
+    """What a client that opens a session again is told where the model had forgotten some of it before. How much that was is
+    not known any more.
+    """
+    turns = sum(isinstance(message, UserMessage) for message in history)
+    return {"type": "history_trimmed", "keptTurns": turns, "reason": "before_this_opening"}

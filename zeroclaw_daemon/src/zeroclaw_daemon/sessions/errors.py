@@ -54,3 +54,13 @@ class TurnFailed(ZeroclawError):
 
     code = "turn_failed"
     kind = Kind.INTERNAL
+
+
+class SessionAmbiguous(ZeroclawError):
+    """Two sessions of different modes have this id, and none is live that would say which one is meant (RPC-255)."""
+
+    code = "session_ambiguous"
+    kind = Kind.INVALID
+
+    def __init__(self) -> None:
+        super().__init__("a chat and an acp session have this id; open the one that is meant first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -15,6 +16,7 @@ from zeroclaw_daemon.sessions.asking import Asking, Audience
 from zeroclaw_daemon.sessions.errors import SessionLimit, SessionNotFound
 from zeroclaw_daemon.sessions.permit import TurnPermit
 from zeroclaw_daemon.sessions.ticket import Ticket
+from zeroclaw_daemon.strict_json import JsonValue
 
 MAX_LIVE: Final = 64
 """Sessions that are live at once (RPC-246)."""
@@ -34,9 +36,13 @@ class LiveSession:
 
     ``client_id`` is the client it answers to, ``owner`` the principal that made it, None where that is the shared
     operator. ``prompts`` are those that run or wait, in the order they came; ``running`` is the one whose turn it is, from
-    its begin on. ``closing`` is set once it takes no more turns. ``choice`` is what the next turn talks to instead of what
-    the agent is configured with. ``asking`` is how its agent asks the client that it is bound to.
+    its begin on. ``closing`` is how many are about to end it: meanwhile it takes no turns. ``choice`` is what the next turn
+    talks to instead of what the agent is configured with. ``asking`` is how its agent asks the client that it is bound to.
     ``attachments`` are the files that it was sent.
+
+    ``history`` is what the model is given, ``shown`` how many entries a client sees, which is another number once the model has
+    forgotten something. ``call_ids`` are the ids of all its tool calls. ``lost`` says that it is live no more because the store
+    knows more of it: it is to be taken up again from there.
     """
 
     id: str
@@ -50,10 +56,15 @@ class LiveSession:
     history: list[Message] = field(default_factory=list[Message])
     prompts: list[Ticket] = field(default_factory=list[Ticket])
     running: Ticket | None = None
-    closing: bool = False
+    closing: int = 0
     choice: ModelChoice = NO_CHOICE
     asking: Asking = field(default_factory=Asking)
     attachments: AttachmentIndex = field(default_factory=AttachmentIndex)
+    shown: int = 0
+    plan: JsonValue = None
+    call_ids: set[str] = field(default_factory=set[str])
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    lost: bool = False
 
     @property
     def audience(self) -> Audience | None:
@@ -114,13 +125,20 @@ class LiveSessions:
         """Whether this very session, and not another of its id, is live."""
         return self._sessions.get(session.id) is session
 
+    def require_room(self, session_id: str) -> None:
+        """See that a session of this id can be made live.
+
+        :raises SessionLimit: there are too many.
+        """
+        if session_id not in self._sessions and len(self._sessions) >= self._limit:
+            raise SessionLimit(self._limit)
+
     def add(self, session: LiveSession) -> None:
         """Make a session live, in place of another of the same id.
 
         :raises SessionLimit: there are too many; nothing changed.
         """
-        if session.id not in self._sessions and len(self._sessions) >= self._limit:
-            raise SessionLimit(self._limit)
+        self.require_room(session.id)
         self._sessions[session.id] = session
 
     def remove(self, session: LiveSession) -> None:

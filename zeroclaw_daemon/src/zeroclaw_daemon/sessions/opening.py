@@ -1,9 +1,10 @@
-"""Opening a session: a new one, or the live one of that id again."""
+"""Opening a session: a new one, the live one of that id again, or one that a store has kept."""
 
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -13,21 +14,27 @@ import anyio.to_thread
 from zeroclaw_daemon.agent.directory import AgentDirectory
 from zeroclaw_daemon.authority.principal import Forbidden
 from zeroclaw_daemon.clock import Clock, SystemClock
-from zeroclaw_daemon.sessions.asking import Asking
+from zeroclaw_daemon.sessions.asking import Asking, Audience
 from zeroclaw_daemon.sessions.errors import SessionMismatch
+from zeroclaw_daemon.sessions.keeping import Keeper, Keepers, KeepsNothing, Seed, only_holder
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
 from zeroclaw_daemon.sessions.permit import TurnPermit
+from zeroclaw_daemon.sessions.store.records import NewSession
 from zeroclaw_host.errors import UsageError
 
 MAX_LOOKERS: Final = 4
 """Directories that are looked at once."""
+
+AudienceOf = Callable[[str], Audience]
+"""The client that asks, as the audience of the session of this id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
     """What a client asks for. ``session_id`` None makes a new one; ``workspace`` None is the agent's own.
 
-    ``owner`` None is whoever may use every session. An owner is held to its own sessions and to its agents' workspaces.
+    ``owner`` None is whoever may use every session. An owner is held to its own sessions, to ids that are already its own, and
+    to its agents' workspaces. ``env`` is what the client may have forwarded of its environment.
     """
 
     agent_alias: str
@@ -38,78 +45,180 @@ class Opening:
     surface: str | None = None
     owner: str | None = None
     keep_siblings: bool = False
+    audience: AudienceOf | None = None
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who takes up again a session that is not live, by a prompt: as in :class:`Opening`.
+
+    :ivar allows: raises where the claimer may not use the session of this owner with this agent.
+    """
+
+    allows: Callable[[str | None, str], None]
+    scope: str | None = None
+    client_id: str = ""
+    audience: AudienceOf | None = None
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session that is live now. ``trimmed`` says that the model it begins with has forgotten something of it."""
+
+    session: LiveSession
+    trimmed: bool = False
 
 
 class SessionOpener:
-    """Opens sessions among the live ones."""
+    """Opens sessions among the live ones.
 
-    def __init__(self, sessions: LiveSessions, agents: AgentDirectory, *, clock: Clock | None = None) -> None:
+    :param keepers: what has kept sessions, by mode; without them sessions live in memory alone.
+    """
+
+    def __init__(
+        self,
+        sessions: LiveSessions,
+        agents: AgentDirectory,
+        *,
+        keepers: Keepers | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self._sessions = sessions
         self._agents = agents
+        self._keepers = keepers or {}
         self._clock = clock or SystemClock()
         self._lookers = anyio.CapacityLimiter(MAX_LOOKERS)
 
-    async def open(self, opening: Opening) -> LiveSession:
+    async def open(self, opening: Opening) -> Opened:
         """The session, live. A live one of the same id and mode keeps its conversation and changes hands (RPC-061); one of
         the other mode is replaced once its turns are over. The client's idle siblings go, unless it keeps them.
 
         :raises AgentNotFound: there is no such agent.
-        :raises UsageError: the working directory is none.
-        :raises Forbidden: the live session of this id is not the owner's, or the directory is outside the agent's workspace.
-        :raises SessionMismatch: the live session of this id has another agent.
+        :raises UsageError: the working directory is none, or the surface is not known.
+        :raises Forbidden: the session of this id is not the owner's or there is none, the directory is outside the agent's
+            workspace, or the live session has another environment (RPC-062).
+        :raises SessionMismatch: the session of this id has another agent or another kind of client.
+        :raises SessionKilled: the session of this id was killed.
         :raises SessionLimit: as many sessions are live as may be; none was evicted.
         :raises SessionBusy: the session to replace did not become idle in time.
+        :raises StorageError: it cannot be kept.
         """
         agent = await self._agents.agent(opening.agent_alias)
-        session = await self._opened(opening, agent.workspace)
+        opened = await self._opened(opening, agent.workspace)
         if not opening.keep_siblings:
-            self._sessions.evict_siblings(session)
+            async with self._sessions.lock:
+                self._sessions.evict_siblings(opened.session)
+        return opened
+
+    async def revive(self, session_id: str, claim: Claim) -> LiveSession:
+        """Make a session live again that a prompt is for (RPC-146). The caller holds the lock of the live sessions, and none
+        of this id is live.
+
+        :raises SessionNotFound: none is kept. :raises Forbidden: none of the scope's, or its agent is not allowed.
+        :raises SessionAmbiguous: both modes keep one.
+        :raises SessionKilled: it was killed. :raises SurfaceUnsupported: it is for another kind of client.
+        :raises SessionLimit: too many are live. :raises StorageError: it cannot be read.
+        """
+        mode = await only_holder(self._keepers, session_id, claim.scope)
+        self._sessions.require_room(session_id)
+        seed = await self._keeper(mode).revive(session_id, claim.scope)
+        claim.allows(seed.owner, seed.agent_alias)
+        session = self._live(session_id, mode, seed, claim)
+        self._sessions.add(session)
         return session
 
-    async def _opened(self, opening: Opening, workspace: str) -> LiveSession:
+    async def _opened(self, opening: Opening, workspace: str) -> Opened:
         directory = workspace if opening.workspace is None else None
         while True:
-            live = self._sessions.find(opening.session_id) if opening.session_id is not None else None
-            if live is not None and opening.owner is not None and live.owner != opening.owner:
-                raise Forbidden("there is no such session of yours")
-            if live is not None and live.mode is opening.mode:
-                return self._rebind(live, opening)
+            async with self._sessions.lock:
+                live = self._find(opening)
+                if live is not None and live.mode is opening.mode:
+                    return Opened(_rebound(live, opening))
+                if live is None and directory is not None:
+                    return await self._add(opening, directory)
             if directory is None:
                 # It may lie on a file system that does not answer. Meanwhile there may be another session of this id.
                 directory = await anyio.to_thread.run_sync(
                     _directory, opening, workspace, limiter=self._lookers
                 )
-                continue
-            session = self._fresh(opening, directory)
-            if live is None:
-                self._sessions.add(session)
-                return session
-            async with live.permit.held():
-                # While it waited, somebody else may have put another session in its place, and is not to lose it.
-                if self._sessions.is_live(live):
-                    self._sessions.add(session)
-                    return session
+            elif live is not None:
+                async with live.permit.held(), self._sessions.lock:
+                    # While it waited, somebody else may have put another session in its place, and is not to lose it.
+                    if self._sessions.is_live(live):
+                        return await self._add(opening, directory, own=True)
 
-    def _rebind(self, live: LiveSession, opening: Opening) -> LiveSession:
-        if live.agent_alias != opening.agent_alias:
-            raise SessionMismatch(
-                "the live session of this id has another agent", details={"member": "agentAlias"}
-            )
-        live.client_id = opening.client_id
+    def _find(self, opening: Opening) -> LiveSession | None:
+        """The live session of this id. To an owner, one of somebody else is what one that was never made is."""
+        if opening.session_id is None:
+            return None
+        live = self._sessions.find(opening.session_id)
+        if live is not None and opening.owner is not None and live.owner != opening.owner:
+            raise Forbidden("there is no such session of yours")
         return live
 
-    def _fresh(self, opening: Opening, directory: str) -> LiveSession:
-        return LiveSession(
-            id=opening.session_id if opening.session_id is not None else str(uuid.uuid4()),
-            agent_alias=opening.agent_alias,
-            mode=opening.mode,
-            workspace=directory,
+    async def _add(self, opening: Opening, directory: str, *, own: bool = False) -> Opened:
+        """Make the session live that is kept under the id, or a new one; the lock is held.
+
+        :param own: the id is known to be the caller's, because it has the live session of the other mode.
+        """
+        session_id = opening.session_id if opening.session_id is not None else str(uuid.uuid4())
+        self._sessions.require_room(session_id)
+        keeper = self._keeper(opening.mode)
+        wanted = NewSession(session_id, opening.agent_alias, directory, opening.surface, opening.owner)
+        if opening.session_id is None or (own and not await keeper.holds(session_id, None)):
+            seed = await keeper.make(wanted)
+        else:
+            seed = await keeper.take_up(wanted, opening.owner)
+        session = self._live(session_id, opening.mode, seed, opening)
+        if opening.workspace is not None:
+            session.workspace = directory
+        self._sessions.add(session)
+        return Opened(session, seed.trimmed)
+
+    def _live(self, session_id: str, mode: ChatMode, seed: Seed, by: Opening | Claim) -> LiveSession:
+        session = LiveSession(
+            id=session_id,
+            agent_alias=seed.agent_alias,
+            mode=mode,
+            workspace=seed.workspace,
             permit=TurnPermit(self._clock),
             asking=Asking(self._clock),
-            client_id=opening.client_id,
-            owner=opening.owner,
-            surface=opening.surface,
+            client_id=by.client_id,
+            owner=seed.owner,
+            surface=seed.surface,
+            history=list(seed.history),
+            shown=seed.shown,
+            plan=seed.plan,
+            call_ids=set(seed.call_ids),
+            env=by.env,
         )
+        if by.audience is not None:
+            session.audience = by.audience(session_id)
+        return session
+
+    def _keeper(self, mode: ChatMode) -> Keeper:
+        return self._keepers.get(mode) or KeepsNothing()
+
+
+def _rebound(live: LiveSession, opening: Opening) -> LiveSession:
+    """The live session, in the hands of whoever asks; its owner stays who it is."""
+    if live.agent_alias != opening.agent_alias:
+        raise SessionMismatch(
+            "the live session of this id has another agent", details={"member": "agentAlias"}
+        )
+    if opening.surface is not None and live.surface is not None and opening.surface != live.surface:
+        raise SessionMismatch(
+            "the live session of this id belongs to another kind of client",
+            details={"member": "interactionSurface"},
+        )
+    if live.env != opening.env:
+        raise Forbidden("the session was made with another environment")
+    live.client_id = opening.client_id
+    if opening.audience is not None:
+        live.audience = opening.audience(live.id)
+    return live
 
 
 def _directory(opening: Opening, workspace: str) -> str:

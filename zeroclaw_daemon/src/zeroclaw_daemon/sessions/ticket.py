@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import anyio
 
-from zeroclaw_daemon.agent.events import TurnEvent
+from zeroclaw_daemon.agent.events import MessageChunk, ToolCalled, ToolReturned, TurnEvent
 from zeroclaw_host.errors import ZeroclawError
 
 
@@ -21,6 +21,7 @@ class Cause(StrEnum):
     CLIENT = "client_rpc"
     CONNECTION_CLOSED = "connection_closed"
     SESSION_CLOSED = "session_removed"
+    KILLED = "admin_kill"
     STOPPING = "daemon_stopping"
 
 
@@ -49,7 +50,8 @@ Sink = Callable[[SessionEvent], Awaitable[None]]
 
 
 class Ticket:
-    """One prompt on its way: queued, running or over.
+    """One prompt on its way: queued, running or over. ``recorded`` is the number of the last event that a store has of it,
+    ``seen`` what a store is to be given at the end, ``trimmed`` whether the model has forgotten something in it.
 
     :param allows_tool: which of the agent's tools its turn has, by name; None is all of them.
     """
@@ -59,6 +61,9 @@ class Ticket:
         self.turn_id = str(uuid.uuid4())
         self.began = datetime.now(UTC)
         self.cause: Cause | None = None
+        self.recorded = 0
+        self.seen: list[tuple[MessageChunk | ToolCalled | ToolReturned, datetime]] = []
+        self.trimmed = False
         self.queueing = anyio.CancelScope()
         self.working = anyio.CancelScope()
         self.stirred = anyio.Event()

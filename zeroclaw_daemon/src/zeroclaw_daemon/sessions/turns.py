@@ -16,13 +16,17 @@ import anyio
 import anyio.abc
 
 from zeroclaw_daemon.agent.directory import AgentDirectory
-from zeroclaw_daemon.agent.events import TurnEvent
+from zeroclaw_daemon.agent.events import PlanChanged, TurnEvent
+from zeroclaw_daemon.agent.surroundings import Surroundings
 from zeroclaw_daemon.agent.turn import Turn
+from zeroclaw_daemon.authority.principal import Forbidden
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.sessions.errors import NoActiveTurn, SessionBusy, SessionNotFound, TurnFailed
-from zeroclaw_daemon.sessions.journal import NoJournal, TurnJournal
+from zeroclaw_daemon.sessions.journal import Journals, NoJournal, TurnJournal
 from zeroclaw_daemon.sessions.live import LiveSession, LiveSessions
+from zeroclaw_daemon.sessions.opening import Claim, SessionOpener
+from zeroclaw_daemon.sessions.store.records import TurnSuperseded, Verdict
 from zeroclaw_daemon.sessions.ticket import Cause, Outcome, Sink, Ticket, TurnEnded
 from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.services.logging import CallSite
@@ -30,12 +34,16 @@ from zeroclaw_host.services.logging import CallSite
 CANCEL_GRACE_SECONDS: Final = 5.0
 """For a cancelled turn to wind down. One that does not is given up together with its session."""
 
+_NO_JOURNAL: Final = NoJournal()
+
 logger = logging.getLogger(__name__)
 
 
 class TurnRunner:
     """Runs the turns of live sessions, while :meth:`running` is entered.
 
+    :param journals: who records the turns, by the mode of their session; those of other modes are recorded nowhere.
+    :param opener: takes sessions up again that prompts find not live.
     :param grace_seconds: for a cancelled turn to wind down.
     :param counted: entered for as long as a prompt waits or its turn runs.
     """
@@ -45,15 +53,17 @@ class TurnRunner:
         sessions: LiveSessions,
         agents: AgentDirectory,
         *,
-        journal: TurnJournal | None = None,
+        journals: Journals | None = None,
+        opener: SessionOpener | None = None,
         clock: Clock | None = None,
         grace_seconds: float = CANCEL_GRACE_SECONDS,
         counted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._sessions = sessions
         self._agents = agents
-        self._journal = journal or NoJournal()
+        self._journals = journals or {}
         self._clock = clock or SystemClock()
+        self._opener = opener or SessionOpener(sessions, agents, clock=self._clock)
         self._grace_seconds = grace_seconds
         self._counted = counted
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -66,18 +76,28 @@ class TurnRunner:
             self._tasks.cancel_scope.cancel()
 
     def start(
-        self, session_id: str, prompt: str, sink: Sink, *, allows_tool: Callable[[str], bool] | None = None
+        self,
+        session_id: str,
+        prompt: str,
+        sink: Sink,
+        *,
+        claim: Claim | None = None,
+        allows_tool: Callable[[str], bool] | None = None,
     ) -> Ticket:
         """Queue a prompt; its end, a failed one too, goes to the sink and then to :meth:`Ticket.ended`. From now on the
         session is busy and the prompt can be cancelled.
 
+        A session that is not live is taken up again, if one is kept; a claimer that may not is refused, and the sink hears
+        nothing.
+
+        :param claim: who takes it up; nobody, when left out.
         :param allows_tool: which of the agent's tools this turn has, by name; all of them, when left out.
         """
         ticket = Ticket(allows_tool)
         session = self._sessions.find(session_id)
         if session is not None:
             session.prompts.append(ticket)
-        self._group.start_soon(self._take, ticket, session, prompt, sink)
+        self._group.start_soon(self._take, _Prompt(ticket, session_id, prompt, sink, claim), session)
         return ticket
 
     def cancel(self, session_id: str) -> None:
@@ -91,55 +111,67 @@ class TurnRunner:
             raise NoActiveTurn
         prompts[0].cancel(Cause.CLIENT)
 
-    async def close(self, session_id: str) -> None:
-        """End a session: its running turn is cancelled, its waiting ones find it gone.
-
-        :raises SessionNotFound: no such session is live.
-        :raises SessionBusy: its turns did not end in time; it stays.
-        """
-        session = self._sessions.get(session_id)
-        session.closing = True
-        try:
-            if session.prompts:
-                session.prompts[0].cancel(Cause.SESSION_CLOSED)
-            async with session.permit.held():
-                self._sessions.remove(session)
-        finally:
-            session.closing = False
-
     @property
     def _group(self) -> anyio.abc.TaskGroup:
         if self._tasks is None:
             raise RuntimeError("turns were started before the runner runs")
         return self._tasks
 
-    async def _take(self, ticket: Ticket, session: LiveSession | None, prompt: str, sink: Sink) -> None:
+    async def _take(self, asked: _Prompt, session: LiveSession | None) -> None:
         with self._counted():
-            await self._take_in_turn(ticket, session, prompt, sink)
+            await self._take_in_turn(asked, session)
 
-    async def _take_in_turn(
-        self, ticket: Ticket, session: LiveSession | None, prompt: str, sink: Sink
-    ) -> None:
-        error: ZeroclawError | None = None
+    async def _take_in_turn(self, asked: _Prompt, session: LiveSession | None) -> None:
+        ticket, error = asked.ticket, None
         try:
-            if session is None:
-                raise SessionNotFound
-            async with self._admitted(ticket, session):
-                ended, error = await self._run(ticket, session, prompt, sink)
-                await sink(ended)
-        except (SessionNotFound, SessionBusy) as refusal:
-            error = refusal
-            ended = TurnEnded(Outcome.FAILED, refusal.message, refusal.code)
-            await sink(ended)
+            while True:
+                if session is None:
+                    session = await self._revived(asked)
+                try:
+                    async with self._admitted(ticket, session):
+                        ended, error = await self._run(asked, session)
+                        await asked.sink(ended)
+                    break
+                except _Lost:  # A turn before this one took the session with it, and left it in the store.
+                    session.prompts.remove(ticket)
+                    session = None
+        except Forbidden as refusal:
+            # As if it had been refused before anything began: what does not exist looks like what is somebody else's.
+            ended, error = TurnEnded(Outcome.FAILED, refusal.message, refusal.code), refusal
+        except ZeroclawError as refusal:
+            ended, error = TurnEnded(Outcome.FAILED, refusal.message, refusal.code), refusal
+            await asked.sink(ended)
         finally:
             if session is not None:
                 session.prompts.remove(ticket)
         ticket.settle(ended, error)
 
+    async def _revived(self, asked: _Prompt) -> LiveSession:
+        """The session that a prompt is for, which was not live; with the prompt in its queue."""
+        if asked.claim is None:
+            raise SessionNotFound
+        async with self._sessions.lock:
+            session = self._sessions.find(asked.session_id)
+            if session is not None:
+                asked.claim.allows(session.owner, session.agent_alias)
+            else:
+                found: list[LiveSession] = []
+                failure = await self._failure_of(asked.session_id, self._revive(asked.claim, asked, found))
+                if failure is not None:
+                    raise failure
+                session = found[0]
+            session.prompts.append(asked.ticket)
+            return session
+
+    async def _revive(self, claim: Claim, asked: _Prompt, found: list[LiveSession]) -> None:
+        found.append(await self._opener.revive(asked.session_id, claim))
+
     @asynccontextmanager
     async def _admitted(self, ticket: Ticket, session: LiveSession) -> AsyncGenerator[None]:
         """Hold the session's permit, if the session still takes turns when it is this turn's turn. One that was cancelled
         before needs no permit, because it does nothing.
+
+        :raises _Lost: the session is to be taken up again first.
         """
         async with AsyncExitStack() as stack:
             with ticket.queueing:
@@ -147,45 +179,55 @@ class TurnRunner:
             if ticket.cause is Cause.CONNECTION_CLOSED:
                 raise SessionBusy("the caller left while the prompt was waiting")
             if ticket.cause is None and (session.closing or not self._sessions.is_live(session)):
-                raise SessionNotFound
+                raise _Lost if session.lost and not session.closing else SessionNotFound
             yield
 
-    async def _run(
-        self, ticket: Ticket, session: LiveSession, prompt: str, sink: Sink
-    ) -> tuple[TurnEnded, ZeroclawError | None]:
+    async def _run(self, asked: _Prompt, session: LiveSession) -> tuple[TurnEnded, ZeroclawError | None]:
+        ticket = asked.ticket
         if ticket.cause is not None:
             return TurnEnded(Outcome.CANCELLED, "", ticket.cause.value), None
+        journal = self._journals.get(session.mode, _NO_JOURNAL)
 
         async def emit(event: TurnEvent) -> None:
             if session.running is ticket:
-                await self._journal.record(session, ticket.turn_id, event)
-                await sink(event)
+                # What the turn has heard is written even if it is cancelled now: what is kept and what the model knows agree.
+                with anyio.CancelScope(shield=True):
+                    work.unwritten = True
+                    await journal.record(session, ticket, event)
+                    work.unwritten = False
+                if isinstance(event, PlanChanged):
+                    session.plan = [entry.to_json() for entry in event.entries]
+                await asked.sink(event)
 
         site = CallSite({"agent": session.agent_alias, "session": session.id, "turn": ticket.turn_id})
-        turn = Turn(session.history, prompt, emit, site)
+        around = Surroundings(session.asking, session.workspace, session.env, clock=self._clock)
+        turn = Turn(session.history, asked.prompt, emit, site, surroundings=around, call_ids=session.call_ids)
         work = _Work(ticket, turn)
         session.running = ticket
         try:
-            self._group.start_soon(self._work, work, session, prompt)
+            work.failure = await self._failure_of(session.id, journal.begin(session, ticket, asked.prompt))
+            if work.failure is not None:
+                ticket.idle.set()
+                return await self._given_up(work, session, journal)
+            self._group.start_soon(self._work, work, session)
             await ticket.stirred.wait()
             with self._clock.move_on_after(self._grace_seconds):
                 await ticket.idle.wait()
-            return await self._conclude(work, session)
+            return await self._conclude(work, session, journal)
         finally:
             session.running = None
 
-    async def _work(self, work: _Work, session: LiveSession, prompt: str) -> None:
+    async def _work(self, work: _Work, session: LiveSession) -> None:
         async def steps() -> None:
-            await self._journal.begin(session, work.ticket.turn_id, prompt)
             agent = await self._agents.agent(session.agent_alias, session.choice)
             work.answer = await work.turn.run(agent.with_tools(work.ticket.allows_tool))
 
         with work.ticket.working:
-            work.failure = await self._failure_of(session, steps())
+            work.failure = await self._failure_of(session.id, steps())
         work.ticket.idle.set()
         work.ticket.stirred.set()
 
-    async def _failure_of(self, session: LiveSession, step: Awaitable[None]) -> ZeroclawError | None:
+    async def _failure_of(self, session_id: str, step: Awaitable[None]) -> ZeroclawError | None:
         """Why a step of a turn did not succeed, or None where it did."""
         try:
             await step
@@ -193,42 +235,91 @@ class TurnRunner:
             return error
         except Exception as error:
             # A provider or store that breaks its promise fails this turn and nothing else.
-            logger.exception("a turn of session %s failed unexpectedly", session.id)
+            logger.exception("a turn of session %s failed unexpectedly", session_id)
             return TurnFailed(f"the turn failed unexpectedly ({type(error).__name__})")
         return None
 
-    async def _conclude(self, work: _Work, session: LiveSession) -> tuple[TurnEnded, ZeroclawError | None]:
+    async def _conclude(
+        self, work: _Work, session: LiveSession, journal: TurnJournal
+    ) -> tuple[TurnEnded, ZeroclawError | None]:
         """How the turn ended, with the conversation brought up to date."""
         ticket, turn = work.ticket, work.turn
-        if not ticket.idle.is_set():
-            record(
-                logger, logging.WARNING, "a cancelled turn does not end; its session is given up",
-                action="turn_abandoned", category="session", session=session.id, turn=ticket.turn_id,
-            )  # fmt: skip
-            self._sessions.remove(session)
-            return TurnEnded(Outcome.CANCELLED, turn.text, _word(ticket.cause)), None
-        messages = turn.messages if work.answer is not None else turn.broken_off()
-        unwritten = await self._failure_of(session, self._journal.commit(session, ticket.turn_id, messages))
+        if work.unwritten or not ticket.idle.is_set():
+            return await self._given_up(work, session, journal)
+        context = (*turn.history, *(turn.messages if work.answer is not None else turn.broken_off()))
+        unwritten = None
+        if work.answer is None and ticket.cause is None:
+            unwritten = await self._failure_of(session.id, journal.fail(session, ticket, Verdict.FAILED))
+        if unwritten is None:
+            cancelled = work.answer is None
+            unwritten = await self._failure_of(
+                session.id, journal.finish(session, ticket, context, cancelled=cancelled)
+            )
         if unwritten is not None:
-            return _failed(unwritten)
-        session.history.extend(messages)
+            work.failure = unwritten
+            return await self._given_up(work, session, journal)
+        session.history = list(context)
         if work.answer is not None:
             return TurnEnded(Outcome.COMPLETED, work.answer), None
         if ticket.cause is not None:
             return TurnEnded(Outcome.CANCELLED, turn.text, ticket.cause.value), None
         return _failed(work.failure or TurnFailed("the turn ended without an answer"))
 
+    async def _given_up(
+        self, work: _Work, session: LiveSession, journal: TurnJournal
+    ) -> tuple[TurnEnded, ZeroclawError | None]:
+        """End a turn that left nothing to go on from in memory: its session goes, to be taken up again from the store if that
+        can (RPC-256).
+        """
+        ticket, hangs = work.ticket, not work.ticket.idle.is_set()
+        if hangs:
+            record(
+                logger, logging.WARNING, "a cancelled turn does not end; its session is given up",
+                action="turn_abandoned", category="session", session=session.id, turn=ticket.turn_id,
+            )  # fmt: skip
+        verdict = Verdict.CANCELLED if hangs else Verdict.FAILED
+        unwritten = await self._failure_of(session.id, journal.fail(session, ticket, verdict))
+        if unwritten is not None and unwritten.code != TurnSuperseded.code:
+            record(
+                logger, logging.ERROR, f"the end of a turn could not be written: {unwritten.message}",
+                action="turn_unwritten", category="session", outcome="failure",
+                session=session.id, turn=ticket.turn_id, code=unwritten.code, remedy=unwritten.remedy,
+            )  # fmt: skip
+        if hangs or journal.recovers:
+            async with self._sessions.lock:
+                session.lost = journal.recovers
+                self._sessions.remove(session)
+        if hangs:
+            return TurnEnded(Outcome.CANCELLED, work.turn.text, _word(ticket.cause)), None
+        return _failed(work.failure or TurnFailed("the turn ended without an answer"))
+
+
+class _Lost(Exception):
+    """The session has to be taken up again from the store before a prompt can have its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """What was asked for."""
+
+    ticket: Ticket
+    session_id: str
+    prompt: str
+    sink: Sink
+    claim: Claim | None
+
 
 @dataclass(slots=True)
 class _Work:
     """A turn being worked on: ``answer`` once it completed, ``failure`` once it failed, neither while it runs or when it
-    was cancelled.
+    was cancelled. ``unwritten`` says that something of it happened and could not be written.
     """
 
     ticket: Ticket
     turn: Turn
     answer: str | None = None
     failure: ZeroclawError | None = None
+    unwritten: bool = False
 
 
 def _word(cause: Cause | None) -> str | None:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints, model_validator
 
 from zeroclaw_daemon.agent.directory import AgentDirectory
 from zeroclaw_daemon.agent.providers.base import ModelChoice
 from zeroclaw_daemon.attachments.index import AttachmentNotFound
-from zeroclaw_daemon.clock import Clock
 from zeroclaw_daemon.rpc.access import SessionAccess
+from zeroclaw_daemon.rpc.audience import ClientAudience
 from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.methods.file_models import MAX_FILES
 from zeroclaw_daemon.rpc.models import Params, Result
-from zeroclaw_daemon.rpc.updates import UPDATE, members
+from zeroclaw_daemon.rpc.updates import UPDATE, members, trimmed_before
 from zeroclaw_daemon.sessions.errors import SessionNotFound
+from zeroclaw_daemon.sessions.lifecycle import SessionLifecycle
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
-from zeroclaw_daemon.sessions.opening import Opening, SessionOpener
+from zeroclaw_daemon.sessions.opening import Claim, Opening, SessionOpener
 from zeroclaw_daemon.sessions.ticket import Cause, Outcome, SessionEvent, Sink, TurnEnded
 from zeroclaw_daemon.sessions.turns import TurnRunner
 from zeroclaw_daemon.strict_json import JsonValue
@@ -104,13 +106,28 @@ class CloseResult(Result):
     closed: bool
 
 
+class KillResult(Result):
+    """Nothing goes on in the session any more; ``killed`` is false where that was so before."""
+
+    session_id: str
+    killed: bool
+
+
+class DeleteResult(Result):
+    """The session is forgotten."""
+
+    session_id: str
+    deleted: bool
+
+
 class StateResult(Result):
-    """What a session is doing."""
+    """What a session is doing. ``plan`` is the agent's, where it has made one."""
 
     session_id: str
     state: str
     turn_id: str | None = None
     turn_started_at: str | None = None
+    plan: list[dict[str, Any]] | None = None
 
 
 class OverridesParams(Params):
@@ -152,13 +169,15 @@ class SessionMethods:
         agents: AgentDirectory,
         access: SessionAccess,
         *,
-        clock: Clock | None = None,
+        opener: SessionOpener,
+        lifecycle: SessionLifecycle,
     ) -> None:
         self._sessions = sessions
         self._access = access
         self._turns = turns
         self._agents = agents
-        self._opener = SessionOpener(sessions, agents, clock=clock)
+        self._opener = opener
+        self._lifecycle = lifecycle
 
     def handlers(self) -> Mapping[str, Handler]:
         """Who serves them."""
@@ -167,14 +186,19 @@ class SessionMethods:
             "session/prompt": self.prompt,
             "session/cancel": self.cancel,
             "session/close": self.close,
+            "session/kill": self.kill,
+            "session/delete": self.delete,
             "session/state": self.state,
             "session/configure": self.configure,
         }
 
     async def new(self, caller: Caller, params: NewParams) -> NewResult:
-        """Open a session, or the live one of that id again."""
+        """Open a session, the live one of that id again, or one that was kept. The caller is the one that is asked from now on.
+
+        What the model has forgotten of it, and its plan, are told before the answer.
+        """
         self._access.require_agent(caller, params.agent_alias)
-        session = await self._opener.open(
+        opened = await self._opener.open(
             Opening(
                 agent_alias=params.agent_alias,
                 client_id=caller.client_id,
@@ -184,22 +208,45 @@ class SessionMethods:
                 surface=params.interaction_surface,
                 owner=self._access.owner(caller),
                 keep_siblings=params.keep_siblings or False,
+                audience=partial(ClientAudience, caller),
+                env=self._access.environment(caller),
             )
         )
+        session = opened.session
+        if opened.trimmed:
+            await caller.link.notify(UPDATE, {"sessionId": session.id, **trimmed_before(session.history)})
+        if session.plan:
+            await caller.link.notify(
+                UPDATE, {"sessionId": session.id, "type": "plan", "entries": session.plan}
+            )
         return NewResult(
             session_id=session.id,
             agent_alias=session.agent_alias,
-            message_count=len(session.history),
+            message_count=session.shown,
             workspace_dir=session.workspace,
         )
 
     async def prompt(self, caller: Caller, params: PromptParams) -> PromptResult:
-        """Take a turn; its events go to the caller alone, its end too, and then it is answered (RPC-121, RPC-130)."""
-        self._access.require_turn(caller, params.session_id)
+        """Take a turn; its events go to the caller alone, its end too, and then it is answered (RPC-121, RPC-130).
+
+        A session that is not live is taken up again, if it was kept (RPC-146).
+        """
+        audience = partial(ClientAudience, caller)
+        session = self._sessions.find(params.session_id)
+        if session is not None:
+            self._access.require_turn(caller, params.session_id)
+            session.audience = audience(session.id)
         ticket = self._turns.start(
             params.session_id,
             self._worded(params),
             _updates(caller, params),
+            claim=Claim(
+                allows=partial(self._access.require_use, caller),
+                scope=self._access.owner(caller),
+                client_id=caller.client_id,
+                audience=audience,
+                env=self._access.environment(caller),
+            ),
             allows_tool=self._access.tools(caller),
         )
         with caller.link.at_hang_up(lambda: ticket.cancel(Cause.CONNECTION_CLOSED)):
@@ -231,10 +278,20 @@ class SessionMethods:
         return CancelResult(session_id=params.session_id, cancelled=True)
 
     async def close(self, caller: Caller, params: SessionParams) -> CloseResult:
-        """End the session's life in memory."""
+        """End the session's life in memory; what was kept of it stays (RPC-152)."""
         self._access.require(caller, params.session_id)
-        await self._turns.close(params.session_id)
+        await self._lifecycle.close(params.session_id)
         return CloseResult(session_id=params.session_id, closed=True)
+
+    async def kill(self, caller: Caller, params: SessionParams) -> KillResult:
+        """End the session for good; what was kept of it can be read (RPC-153)."""
+        killed = await self._lifecycle.kill(params.session_id, self._access.owner(caller))
+        return KillResult(session_id=params.session_id, killed=killed)
+
+    async def delete(self, caller: Caller, params: SessionParams) -> DeleteResult:
+        """Forget the session and everything that was kept of it (RPC-154, RPC-155)."""
+        await self._lifecycle.delete(params.session_id, self._access.owner(caller))
+        return DeleteResult(session_id=params.session_id, deleted=True)
 
     async def state(self, caller: Caller, params: SessionParams) -> StateResult:
         """Whether a turn runs or waits, and which one runs (RPC-065)."""
@@ -279,7 +336,15 @@ def _state(session: LiveSession) -> StateResult:
         state="running" if session.busy else "idle",
         turn_id=first.turn_id if first is not None else None,
         turn_started_at=first.began.isoformat() if first is not None else None,
+        plan=_entries(session.plan),
     )
+
+
+def _entries(plan: JsonValue) -> list[dict[str, Any]] | None:
+    """The plan of a session, None where there is none."""
+    if not isinstance(plan, list) or not plan:
+        return None
+    return [entry for entry in plan if isinstance(entry, dict)]
 
 
 def _updates(caller: Caller, params: PromptParams) -> Sink:

@@ -56,6 +56,7 @@ _SESSIONS_CREATE: Final = Grant("sessions", "create")
 _SESSIONS_READ: Final = Grant("sessions", "read")
 _SESSIONS_UPDATE: Final = Grant("sessions", "update")
 _SESSIONS_EXECUTE: Final = Grant("sessions", "execute")
+_SESSIONS_DELETE: Final = Grant("sessions", "delete")
 _CONFIG_CREATE: Final = Grant("config", "create")
 _CONFIG_READ: Final = Grant("config", "read")
 _CONFIG_UPDATE: Final = Grant("config", "update")
@@ -78,6 +79,8 @@ _ROWS: Final = (
     Signature("session/cancel", session.SessionParams, session.CancelResult, _SESSIONS_UPDATE),
     Signature("session/close", session.SessionParams, session.CloseResult, _SESSIONS_UPDATE),
     Signature("session/state", session.SessionParams, session.StateResult, _SESSIONS_READ),
+    Signature("session/kill", session.SessionParams, session.KillResult, _SESSIONS_DELETE),
+    Signature("session/delete", session.SessionParams, session.DeleteResult, _SESSIONS_DELETE),
     Signature(
         "session/configure", session.ConfigureParams, session.ConfigureResult, _SESSIONS_UPDATE, agent=True
     ),

@@ -1,0 +1,247 @@
+"""What outlives live sessions, by their modes, as openings and endings of sessions ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from zeroclaw_daemon.agent.messages import Message
+from zeroclaw_daemon.authority.principal import Forbidden
+from zeroclaw_daemon.sessions.errors import SessionAmbiguous, SessionMismatch, SessionNotFound
+from zeroclaw_daemon.sessions.live import ChatMode
+from zeroclaw_daemon.sessions.store.facade import AcpSessions, ChatSessions
+from zeroclaw_daemon.sessions.store.records import NewSession, Restored, SurfaceUnsupported
+from zeroclaw_daemon.strict_json import JsonValue
+from zeroclaw_host.errors import ZeroclawError
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """What a session begins its life in memory with. ``history`` is what the model is given, ``shown`` how many entries a client sees,
+    ``call_ids`` the ids of the calls made so far. ``trimmed`` says that the model has forgotten something.
+    """
+
+    agent_alias: str
+    workspace: str
+    surface: str | None
+    owner: str | None
+    history: tuple[Message, ...] = ()
+    shown: int = 0
+    call_ids: frozenset[str] = frozenset()
+    plan: JsonValue = None
+    trimmed: bool = False
+
+
+class Keeper(Protocol):
+    """Keeps the sessions of one mode.
+
+    A ``scope`` is the principal that a caller is held to, None where it may use every session. To a scope a session of somebody
+    else and one that is not there are the same: both are :class:`Forbidden`. Every method raises
+    :class:`~zeroclaw_host.errors.StorageError` where the store cannot be used.
+    """
+
+    async def make(self, session: NewSession) -> Seed:
+        """A new session under an id that was never used."""
+        ...
+
+    async def take_up(self, session: NewSession, scope: str | None) -> Seed:
+        """The session of this id if one is kept, and a new one for whoever may choose an id.
+
+        :raises Forbidden: none of the scope's is kept.
+        :raises SessionKilled: it was killed.
+        :raises SessionMismatch: the one that is kept has another agent or is for another kind of client.
+        """
+        ...
+
+    async def revive(self, session_id: str, scope: str | None) -> Seed:
+        """The session of this id, for a prompt that finds it not live (RPC-146).
+
+        :raises SessionNotFound: none is kept. :raises Forbidden: none of the scope's.
+        :raises SessionKilled: it was killed. :raises SurfaceUnsupported: it is for another kind of client.
+        """
+        ...
+
+    async def holds(self, session_id: str, scope: str | None) -> bool:
+        """Whether a session of this id is kept, a killed one included."""
+        ...
+
+    async def kill(self, session_id: str, scope: str | None) -> bool:
+        """Let nothing go on in it; False if that was so before.
+
+        :raises SessionNotFound: none is kept. :raises Forbidden: none of the scope's.
+        """
+        ...
+
+    async def delete(self, session_id: str, scope: str | None) -> None:
+        """Forget it.
+
+        :raises SessionNotFound: none is kept. :raises Forbidden: none of the scope's.
+        """
+        ...
+
+
+Keepers = Mapping[ChatMode, Keeper]
+"""Who keeps the sessions of each mode."""
+
+
+class KeepsNothing:
+    """Sessions that live in memory alone."""
+
+    async def make(self, session: NewSession) -> Seed:
+        """Nothing but what was asked for."""
+        return _empty(session)
+
+    async def take_up(self, session: NewSession, scope: str | None) -> Seed:
+        """A new one, unless the caller is held to its own."""
+        if scope is not None:
+            raise _not_yours()
+        return _empty(session)
+
+    async def revive(self, session_id: str, scope: str | None) -> Seed:
+        """There is none."""
+        raise _no_such(scope)
+
+    async def holds(self, session_id: str, scope: str | None) -> bool:
+        """No."""
+        return False
+
+    async def kill(self, session_id: str, scope: str | None) -> bool:
+        """There is none."""
+        raise _no_such(scope)
+
+    async def delete(self, session_id: str, scope: str | None) -> None:
+        """There is none."""
+        raise _no_such(scope)
+
+
+class KeepsAcp:
+    """The sessions of the mode ``acp``, in their store."""
+
+    def __init__(self, kept: AcpSessions) -> None:
+        self._kept = kept
+
+    async def make(self, session: NewSession) -> Seed:
+        """One row."""
+        await self._kept.write(lambda store: store.create(session))
+        return _empty(session)
+
+    async def take_up(self, session: NewSession, scope: str | None) -> Seed:
+        """Recovers what a turn left; a surface claims a row that has none."""
+        try:
+            restored = await self._kept.write(
+                lambda store: store.resume(
+                    session.id, scope, agent_alias=session.agent_alias, surface=session.surface
+                )
+            )
+        except SessionNotFound:
+            return await self.make(session)
+        except SurfaceUnsupported as error:
+            raise SessionMismatch(error.message, details={"member": "interactionSurface"}) from error
+        return await self._seed(restored)
+
+    async def revive(self, session_id: str, scope: str | None) -> Seed:
+        """Recovers what a turn left; the surface stays as it is."""
+        return await self._seed(await self._kept.write(lambda store: store.resume(session_id, scope)))
+
+    async def holds(self, session_id: str, scope: str | None) -> bool:
+        """Whether there is a row."""
+        return await self._kept.read(lambda store: store.find(session_id, scope)) is not None
+
+    async def kill(self, session_id: str, scope: str | None) -> bool:
+        """The row is marked, and keeps everything (RPC-153)."""
+        return await self._kept.write(lambda store: store.kill(session_id, scope))
+
+    async def delete(self, session_id: str, scope: str | None) -> None:
+        """The row goes with everything that belongs to it (RPC-155)."""
+        await self._kept.write(lambda store: store.delete(session_id, scope))
+
+    async def _seed(self, restored: Restored) -> Seed:
+        receipts = await self._kept.read(lambda store: store.receipts(restored.session.id))
+        return _seed(restored, (receipt.call_id for receipt in receipts))
+
+
+class KeepsChats:
+    """The sessions of the mode ``chat``, in their store."""
+
+    def __init__(self, kept: ChatSessions) -> None:
+        self._kept = kept
+
+    async def make(self, session: NewSession) -> Seed:
+        """One row."""
+        await self._kept.write(lambda store: store.create(session))
+        return _empty(session)
+
+    async def take_up(self, session: NewSession, scope: str | None) -> Seed:
+        """Marks the turn that was broken off."""
+        try:
+            restored = await self._kept.write(
+                lambda store: store.resume(session.id, scope, agent_alias=session.agent_alias)
+            )
+        except SessionNotFound:
+            return await self.make(session)
+        seed = await self._seed(restored)
+        return seed if seed.workspace else replace(seed, workspace=session.workspace)
+
+    async def revive(self, session_id: str, scope: str | None) -> Seed:
+        """Marks the turn that was broken off."""
+        return await self._seed(await self._kept.write(lambda store: store.resume(session_id, scope)))
+
+    async def holds(self, session_id: str, scope: str | None) -> bool:
+        """Whether there is a row."""
+        return await self._kept.read(lambda store: store.find(session_id, scope)) is not None
+
+    async def kill(self, session_id: str, scope: str | None) -> bool:
+        """A chat that is not live cannot be killed: nothing of it would be there to say so."""
+        raise SessionNotFound
+
+    async def delete(self, session_id: str, scope: str | None) -> None:
+        """The row goes with everything that belongs to it."""
+        await self._kept.write(lambda store: store.delete(session_id, scope))
+
+    async def _seed(self, restored: Restored) -> Seed:
+        entries = await self._kept.read(lambda store: store.entries(restored.session.id))
+        return _seed(restored, (entry.tool_call_id for entry in entries))
+
+
+def _seed(restored: Restored, call_ids: Iterable[str | None]) -> Seed:
+    stored = restored.session
+    return Seed(
+        agent_alias=stored.agent_alias,
+        workspace=stored.workspace,
+        surface=stored.surface,
+        owner=stored.owner,
+        history=restored.context,
+        shown=stored.message_count,
+        call_ids=frozenset(call_id for call_id in call_ids if call_id is not None),
+        plan=stored.plan,
+        trimmed=stored.trimmed,
+    )
+
+
+def _empty(session: NewSession) -> Seed:
+    return Seed(session.agent_alias, session.workspace, session.surface, session.owner)
+
+
+def _not_yours() -> Forbidden:
+    return Forbidden("there is no such session of yours")
+
+
+def _no_such(scope: str | None) -> ZeroclawError:
+    """What is said of a session that is not there."""
+    return SessionNotFound() if scope is None else _not_yours()
+
+
+async def only_holder(keepers: Keepers, session_id: str, scope: str | None) -> ChatMode:
+    """The one mode that keeps a session of this id.
+
+    :raises SessionNotFound: none does. :raises Forbidden: none keeps one of the scope's.
+    :raises SessionAmbiguous: both do (RPC-255).
+    """
+    match [mode for mode, keeper in keepers.items() if await keeper.holds(session_id, scope)]:
+        case []:
+            raise _no_such(scope)
+        case [mode]:
+            return mode
+        case _:
+            raise SessionAmbiguous
