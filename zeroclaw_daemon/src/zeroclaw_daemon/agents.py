@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Protocol
@@ -24,6 +24,7 @@ from zeroclaw_daemon.agent.providers.base import (
     ProviderNotFound,
 )
 from zeroclaw_daemon.agent.providers.echo import EchoProvider
+from zeroclaw_daemon.agent.providers.health import HealthBoard, ProviderHealth, ProviderState
 from zeroclaw_daemon.agent.providers.openai import OpenAi
 from zeroclaw_daemon.agent.providers.remote import AddressInvalid, Remote, RemoteProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
@@ -34,6 +35,7 @@ from zeroclaw_daemon.config.saving import storage_error
 from zeroclaw_daemon.config.schema import BUILT_IN_PROVIDER, ModelProvider
 from zeroclaw_daemon.config.schema import Agent as AgentSettings
 from zeroclaw_daemon.records import record
+from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import Remedy, RemedyAction
 from zeroclaw_host.private_files import make_private
 from zeroclaw_host.services.install_key import InstallKey, SealBroken, is_sealed
@@ -104,6 +106,7 @@ class ModelViews:
 
     def __init__(self, key_file: KeyFile) -> None:
         self._key_file = key_file
+        self._health = HealthBoard()
         self._installed: tuple[str, Mapping[str, Endpoint]] = ("", {})
 
     def prepare(self, candidate: Snapshot) -> Callable[[], None]:
@@ -111,7 +114,7 @@ class ModelViews:
 
         A provider whose address cannot be used is no reason to refuse a candidate: the turns that want it say so.
         """
-        views = candidate.revision, _endpoints(candidate, self._key_file)
+        views = candidate.revision, self._endpoints(candidate)
 
         def install() -> None:
             self._installed = views
@@ -123,13 +126,34 @@ class ModelViews:
 
         :raises ProviderNotFound: there is none.
         """
-        revision, endpoints = self._installed
-        if revision != snapshot.revision:
-            endpoints = _endpoints(snapshot, self._key_file)
-            self._installed = snapshot.revision, endpoints
+        endpoints = self._of(snapshot)
         if name not in endpoints:
             raise ProviderNotFound(sorted(endpoints))
         return endpoints[name]
+
+    def facts(self, snapshot: Snapshot) -> list[dict[str, JsonValue]]:
+        """What ``status`` tells of the configured providers, by name; nothing in it is a secret."""
+        return [
+            {"name": name, "model": endpoint.model, **self._health_of(name, endpoint).facts()}
+            for name, endpoint in sorted(self._of(snapshot).items())
+            if endpoint.provider is not _ECHO
+        ]
+
+    def _health_of(self, name: str, endpoint: Endpoint) -> ProviderHealth:
+        if endpoint.provider is not None:
+            return self._health.of(name)
+        fault = f"{endpoint.settings}.uri {endpoint.fault}"
+        return replace(self._health.of(name), state=ProviderState.UNUSABLE, failure=fault)
+
+    def _of(self, snapshot: Snapshot) -> Mapping[str, Endpoint]:
+        revision, endpoints = self._installed
+        if revision != snapshot.revision:
+            endpoints = self._endpoints(snapshot)
+            self._installed = snapshot.revision, endpoints
+        return endpoints
+
+    def _endpoints(self, snapshot: Snapshot) -> dict[str, Endpoint]:
+        return _endpoints(snapshot, self._key_file, self._health)
 
 
 class ConfiguredAgents:
@@ -223,7 +247,7 @@ def _unusable(message: str, endpoint: Endpoint, setting: str) -> ProviderError:
     return ProviderError(message, remedy=remedy)
 
 
-def _endpoints(snapshot: Snapshot, key_file: KeyFile) -> dict[str, Endpoint]:
+def _endpoints(snapshot: Snapshot, key_file: KeyFile, health: HealthBoard) -> dict[str, Endpoint]:
     echo = Endpoint(f"providers.models.{BUILT_IN_PROVIDER}", BUILT_IN_PROVIDER, _ECHO)
     found = {BUILT_IN_PROVIDER: echo}
     for kind, named in snapshot.config.providers.models.items():
@@ -232,12 +256,16 @@ def _endpoints(snapshot: Snapshot, key_file: KeyFile) -> dict[str, Endpoint]:
             if kind == BUILT_IN_PROVIDER:
                 found[f"{kind}.{alias}"] = Endpoint(path, settings.model or BUILT_IN_PROVIDER, _ECHO)
             else:
-                found[f"{kind}.{alias}"] = _remote(kind, alias, settings, key_file)
+                found[f"{kind}.{alias}"] = _remote(kind, alias, settings, key_file, health)
     return found
 
 
 def _remote(
-    kind: Literal["openai", "anthropic"], alias: str, settings: ModelProvider, key_file: KeyFile
+    kind: Literal["openai", "anthropic"],
+    alias: str,
+    settings: ModelProvider,
+    key_file: KeyFile,
+    health: HealthBoard,
 ) -> Endpoint:
     path = f"providers.models.{kind}.{alias}"
     remote = Remote(
@@ -251,7 +279,7 @@ def _remote(
         return Endpoint(
             path,
             settings.model,
-            RemoteProvider(remote, _DIALECTS[kind]),
+            RemoteProvider(remote, _DIALECTS[kind], health=health),
             context_window=settings.context_window,
         )
     except AddressInvalid as error:

@@ -19,6 +19,7 @@ import httpx
 from zeroclaw_daemon.agent.providers.base import ModelEvent, ModelRequest, ProviderError
 from zeroclaw_daemon.agent.providers.event_stream import LIMITS, MEDIA_TYPE, StreamLimits, event_data
 from zeroclaw_daemon.agent.providers.failures import BrokenOff, Failure, shown, words_of
+from zeroclaw_daemon.agent.providers.health import HealthBoard
 from zeroclaw_daemon.agent.providers.reading import Dialect, may_ask_again
 from zeroclaw_daemon.agent.providers.retries import RetryRule, retry_after
 from zeroclaw_daemon.clock import Clock, SystemClock
@@ -94,13 +95,21 @@ class RemoteProvider:
     that failed for a reason of the server's own is asked again, unless something of the answer was given out. Redirects are
     not followed: whoever is redirected to must not be told the key.
 
+    :param health: told of each outcome.
     :raises AddressInvalid: the base address cannot be used.
     """
 
-    def __init__(self, remote: Remote, dialect: Dialect, surroundings: Surroundings = _WORLD) -> None:
+    def __init__(
+        self,
+        remote: Remote,
+        dialect: Dialect,
+        surroundings: Surroundings = _WORLD,
+        health: HealthBoard | None = None,
+    ) -> None:
         self._remote = remote
         self._dialect = dialect
         self._around = surroundings
+        self._health = health or HealthBoard()
         self._url = _url(remote.uri or dialect.default_uri, dialect)
 
     def __repr__(self) -> str:
@@ -113,16 +122,17 @@ class RemoteProvider:
             the HTTP ``status``.
         """
         for failures in count(1):
-            key = await anyio.to_thread.run_sync(self._remote.key)
+            key = await self._key()
             given = False
             try:
                 async with aclosing(self._ask(request, key)) as events:
                     async for event in events:
                         given = True
                         yield event
+                self._health.answered(self._remote.name, self._around.today())
                 return
             except Failure as failure:
-                error = self._told(failure, key)
+                error = self._failed(self._told(failure, key))
                 wait = self._wait(failure, failures) if failure.again and not given else None
             if wait is None:
                 raise error
@@ -131,6 +141,18 @@ class RemoteProvider:
                 action="provider_retry", category="agent", provider=self._remote.name,
             )  # fmt: skip
             await self._around.clock.sleep(wait)
+
+    async def _key(self) -> str | None:
+        try:
+            return await anyio.to_thread.run_sync(self._remote.key)
+        except ProviderError as error:
+            self._failed(error)
+            raise
+
+    def _failed(self, error: ProviderError) -> ProviderError:
+        """The error, once the board knows of it."""
+        self._health.failed(self._remote.name, self._around.today(), error.message)
+        return error
 
     def _wait(self, failure: Failure, failures: int) -> float | None:
         return self._around.retries.wait(failures, failure.after, self._around.chance())
