@@ -308,6 +308,8 @@ def serving(tmp_path: Path) -> Serving:
                 prepare=prepare or configured.agents.models.prepare,
                 reload=configured.reload,
             )
+        if durable is None and config is not None:
+            durable = DurableSessions.at(data_dir / "sessions")
         server = Server(
             UnixListener(path, data_dir=data_dir) if socket else memory,
             agents=agents or FixedAgents(agent, Agent("other", provider, "echo-1")),

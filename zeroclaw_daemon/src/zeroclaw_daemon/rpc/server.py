@@ -24,6 +24,7 @@ from zeroclaw_daemon.rpc.methods.config import ConfigMethods
 from zeroclaw_daemon.rpc.methods.files import FileMethods
 from zeroclaw_daemon.rpc.methods.handshake import Handshake
 from zeroclaw_daemon.rpc.methods.session import SessionMethods
+from zeroclaw_daemon.rpc.methods.session_reading import SessionReading
 from zeroclaw_daemon.rpc.methods.status import Facts, Status
 from zeroclaw_daemon.rpc.presence import Presence
 from zeroclaw_daemon.rpc.transport.base import Listener
@@ -31,6 +32,7 @@ from zeroclaw_daemon.sessions.durable import DurableSessions
 from zeroclaw_daemon.sessions.lifecycle import SessionLifecycle
 from zeroclaw_daemon.sessions.live import LiveSessions
 from zeroclaw_daemon.sessions.opening import SessionOpener
+from zeroclaw_daemon.sessions.reading import SessionReader
 from zeroclaw_daemon.sessions.turns import TurnRunner
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.uploads.binding import Binding
@@ -105,6 +107,9 @@ class Server:
         sessions = SessionMethods(
             self.sessions, self._turns, agents, access, opener=opener, lifecycle=lifecycle
         )
+        reading = None
+        if durable is not None:
+            reading = SessionReading(SessionReader(self.sessions, durable), access)
         self.staging = Staging[Binding](self._clock.now, staging)
         placer = FilePlacer(self.sessions, authority, agents, steps=folder)
         files = FileMethods(self.sessions, access, placer, self.staging)
@@ -113,6 +118,7 @@ class Server:
                 **handshake.handlers(),
                 **status.handlers(),
                 **sessions.handlers(),
+                **(reading.handlers() if reading is not None else {}),
                 **(config.handlers() if config is not None else {}),
                 **files.handlers(),
             },

@@ -14,6 +14,7 @@ from zeroclaw_daemon.authority.rights import Grant
 from zeroclaw_daemon.config.reach import path_reach
 from zeroclaw_daemon.rpc.methods import config_models as config
 from zeroclaw_daemon.rpc.methods import file_models as files
+from zeroclaw_daemon.rpc.methods import session_reading as reading
 from zeroclaw_daemon.rpc.methods import handshake, session, status
 from zeroclaw_daemon.rpc.models import Params, Result
 
@@ -81,6 +82,9 @@ _ROWS: Final = (
     Signature("session/state", session.SessionParams, session.StateResult, _SESSIONS_READ),
     Signature("session/kill", session.SessionParams, session.KillResult, _SESSIONS_DELETE),
     Signature("session/delete", session.SessionParams, session.DeleteResult, _SESSIONS_DELETE),
+    Signature("session/messages", reading.MessagesParams, reading.MessagesResult, _SESSIONS_READ),
+    Signature("session/list", reading.ListParams, reading.ListResult, _SESSIONS_READ),
+    Signature("session/list-acp", None, reading.ListResult, _SESSIONS_READ),
     Signature(
         "session/configure", session.ConfigureParams, session.ConfigureResult, _SESSIONS_UPDATE, agent=True
     ),
