@@ -20,6 +20,7 @@ from zeroclaw_daemon.agent.providers.base import Provider
 from zeroclaw_daemon.agent.providers.echo import EchoProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.agents import ConfiguredAgents
+from zeroclaw_daemon.attachments.folder import FolderSteps
 from zeroclaw_daemon.authority.principal import Authority, PeerCredential
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.authority.tokens import PairedTokens
@@ -36,6 +37,7 @@ from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed
 from zeroclaw_daemon.rpc.transport.memory import MemoryListener
 from zeroclaw_daemon.rpc.transport.unix import UnixListener, connect
 from zeroclaw_daemon.sessions.durable import DurableSessions
+from zeroclaw_daemon.uploads.staging import StagingLimits
 from zeroclaw_host.services.sealing import KeyFile
 from zeroclaw_host.worlds.kinds import Tool
 
@@ -240,10 +242,10 @@ class Daemon:
 
     @asynccontextmanager
     async def connect(
-        self, *, initialize: bool = True, uid: int | None = None, **params: Any
+        self, *, initialize: bool = True, uid: int | None = None, local: bool = True, **params: Any
     ) -> AsyncGenerator[Wire]:
-        """A client; over memory it can be another user's."""
-        async with self.connect_raw(uid) as wire:
+        """A client; over memory it can be another user's, or one of another machine."""
+        async with self.connect_raw(uid, local) as wire:
             if initialize:
                 await wire.initialize(**params)
             yield wire
@@ -284,6 +286,8 @@ def serving(tmp_path: Path) -> Serving:
         config: str | None = None,
         prepare: Prepare | None = None,
         durable: DurableSessions | None = None,
+        staging: StagingLimits | None = None,
+        folder: FolderSteps | None = None,
         **parts: Any,
     ) -> AsyncGenerator[Daemon]:
         """With ``config``, the text of a file, the daemon has a real configuration, agents and authority by it."""
@@ -320,12 +324,15 @@ def serving(tmp_path: Path) -> Serving:
             limits=limits,
             clock=clock,
             durable=durable,
+            staging=staging,
+            folder=folder,
         )
 
         @asynccontextmanager
-        async def connect_raw(user: int | None = None) -> AsyncGenerator[Wire]:
-            assert user is None or not socket, "the peers of a socket are who they are"
+        async def connect_raw(user: int | None = None, local: bool = True) -> AsyncGenerator[Wire]:
+            assert (user is None and local) or not socket, "the peers of a socket are who they are"
             peer = None if user is None else Peer(f"memory:{user}", PeerCredential(os.getpid(), user))
+            peer = peer if local else Peer("memory:afar", local=False)
             wire = Wire(await connect(path) if socket else memory.connect(peer=peer))
             try:
                 yield wire
