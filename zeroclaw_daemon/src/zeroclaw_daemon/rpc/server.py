@@ -20,6 +20,7 @@ from zeroclaw_daemon.rpc.dispatch import Dispatcher
 from zeroclaw_daemon.rpc.gateway import Gateway
 from zeroclaw_daemon.rpc.intake import Intake
 from zeroclaw_daemon.rpc.limits import ServerLimits
+from zeroclaw_daemon.rpc.methods.approving import ApprovalMethods
 from zeroclaw_daemon.rpc.methods.config import ConfigMethods
 from zeroclaw_daemon.rpc.methods.files import FileMethods
 from zeroclaw_daemon.rpc.methods.handshake import Handshake
@@ -55,9 +56,9 @@ class Server:
     :param config: serves ``config/*``; left out, nobody does.
     :param gateway: where clients of other machines connect (RPC-227).
     :param gateway_limits: the bounds of that.
-    :param durable: the stores of sessions, which are closed by whoever made them; left out, sessions live in memory alone.
     :param staging: the bounds of uploads.
     :param folder: the steps of storing a file that was sent.
+    :param durable: the stores of sessions, which are closed by whoever made them; left out, sessions live in memory alone.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Server:
         gateway_limits: ServerLimits | None = None,
         staging: StagingLimits | None = None,
         folder: FolderSteps | None = None,
+        durable: DurableSessions | None = None,
     ) -> None:
         self._limits = limits or ServerLimits()
         self._clock = clock or SystemClock()
@@ -100,7 +102,7 @@ class Server:
             connections=lambda: self.open_connections,
             sessions=access,
             facts=facts,
-            gateway=lambda: self._gateway.facts(),
+            gateway=self.gateway_facts,
             uptime=lambda: self._clock.now() - self._began,
         )
         lifecycle = SessionLifecycle(self.sessions, keepers)
@@ -119,6 +121,7 @@ class Server:
                 **status.handlers(),
                 **sessions.handlers(),
                 **(reading.handlers() if reading is not None else {}),
+                **ApprovalMethods(self.sessions, access).handlers(),
                 **(config.handlers() if config is not None else {}),
                 **files.handlers(),
             },
@@ -156,6 +159,10 @@ class Server:
                             intakes.start_soon(gateway.accept, tasks)
             await self._drain()
             tasks.cancel_scope.cancel()
+
+    def gateway_facts(self) -> dict[str, JsonValue]:
+        """What ``status`` tells of the further way in."""
+        return self._gateway.facts()
 
     async def deserted(self) -> None:
         """Wait until every client that there was is gone, their turns have ended, and no other came for a moment (RPC-217)."""

@@ -186,6 +186,8 @@ class TurnRunner:
         ticket = asked.ticket
         if ticket.cause is not None:
             return TurnEnded(Outcome.CANCELLED, "", ticket.cause.value), None
+        if asked.claim is not None and asked.claim.audience is not None:
+            session.audience = asked.claim.audience(session.id)
         journal = self._journals.get(session.mode, _NO_JOURNAL)
 
         async def emit(event: TurnEvent) -> None:

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from zeroclaw_daemon.authority.principal import Authority, Evidence
 from zeroclaw_daemon.records import record
@@ -18,19 +18,37 @@ from zeroclaw_daemon.rpc.envelope import PROTOCOL_VERSION
 from zeroclaw_daemon.rpc.errors import ProtocolMismatch
 from zeroclaw_daemon.rpc.models import Params, Result
 
+MAX_VARIABLES: Final = 10_000
+"""Of a client's environment."""
 _CLIENT_ID: Final = re.compile(r"tui_[0-9a-f]{8}")
 
 logger = logging.getLogger(__name__)
 
 
 class InitializeParams(Params):
-    """What a client says of itself. Everything may be left out (RPC-045)."""
+    """What a client says of itself. Everything may be left out (RPC-045). ``env`` is for the commands that its agents run."""
 
     protocol_version: Annotated[int, Field(ge=0, lt=2**64)] = PROTOCOL_VERSION
     auth_token: Annotated[str | None, Field(repr=False)] = None
     auth_provider: str | None = None
     client_capabilities: dict[str, Any] | None = None
     tui_id: str | None = None
+    env: Annotated[dict[str, str] | None, Field(repr=False, max_length=MAX_VARIABLES)] = None
+
+    @field_validator("env")
+    @classmethod
+    def _is_an_environment(cls, env: dict[str, str] | None) -> dict[str, str] | None:
+        for name, value in (env or {}).items():
+            if not name or "=" in name or "\0" in name + value or not _encodable(name + value):
+                raise ValueError(
+                    "a variable must have a name that can be one, and a value that can be passed on"
+                )
+        return env
+
+
+def _encodable(text: str) -> bool:
+    """Whether a process can be given this text: half of a surrogate pair cannot be passed on."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 class InitializeResult(Result):
@@ -77,6 +95,9 @@ class Handshake:
             _client_id(params.tui_id) or caller.client_id or _new_client_id(),
             params.client_capabilities,
         )
+        # It goes into processes that have the daemon's rights, and may hold what is nobody else's business (RPC-247).
+        trusted = peer.local and self._authority.rights(principal).admin
+        caller.env = dict(params.env or {}) if trusted else {}
         record(
             logger, logging.INFO, "a client is bound to a principal",
             action="principal_bound", category="audit",

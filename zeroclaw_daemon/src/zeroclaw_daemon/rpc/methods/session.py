@@ -231,11 +231,8 @@ class SessionMethods:
 
         A session that is not live is taken up again, if it was kept (RPC-146).
         """
-        audience = partial(ClientAudience, caller)
-        session = self._sessions.find(params.session_id)
-        if session is not None:
+        if self._sessions.find(params.session_id) is not None:
             self._access.require_turn(caller, params.session_id)
-            session.audience = audience(session.id)
         ticket = self._turns.start(
             params.session_id,
             self._worded(params),
@@ -244,7 +241,7 @@ class SessionMethods:
                 allows=partial(self._access.require_use, caller),
                 scope=self._access.owner(caller),
                 client_id=caller.client_id,
-                audience=audience,
+                audience=partial(ClientAudience, caller),
                 env=self._access.environment(caller),
             ),
             allows_tool=self._access.tools(caller),

@@ -12,10 +12,10 @@ from typing import Final
 
 from zeroclaw_daemon.authority.rights import Grant
 from zeroclaw_daemon.config.reach import path_reach
+from zeroclaw_daemon.rpc.methods import approving, handshake, session, status
 from zeroclaw_daemon.rpc.methods import config_models as config
 from zeroclaw_daemon.rpc.methods import file_models as files
 from zeroclaw_daemon.rpc.methods import session_reading as reading
-from zeroclaw_daemon.rpc.methods import handshake, session, status
 from zeroclaw_daemon.rpc.models import Params, Result
 
 
@@ -77,11 +77,12 @@ _ROWS: Final = (
         agent=True,
         tools=True,
     ),
+    Signature("session/approve", approving.ApproveParams, approving.ApproveResult, _SESSIONS_UPDATE),
     Signature("session/cancel", session.SessionParams, session.CancelResult, _SESSIONS_UPDATE),
     Signature("session/close", session.SessionParams, session.CloseResult, _SESSIONS_UPDATE),
-    Signature("session/state", session.SessionParams, session.StateResult, _SESSIONS_READ),
     Signature("session/kill", session.SessionParams, session.KillResult, _SESSIONS_DELETE),
     Signature("session/delete", session.SessionParams, session.DeleteResult, _SESSIONS_DELETE),
+    Signature("session/state", session.SessionParams, session.StateResult, _SESSIONS_READ),
     Signature("session/messages", reading.MessagesParams, reading.MessagesResult, _SESSIONS_READ),
     Signature("session/list", reading.ListParams, reading.ListResult, _SESSIONS_READ),
     Signature("session/list-acp", None, reading.ListResult, _SESSIONS_READ),
