@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from types import CoroutineType
 from typing import Any, Protocol
 
 from zeroclaw_daemon.rpc.transport.base import Peer, TransportClosed
@@ -11,7 +11,7 @@ from zeroclaw_daemon.rpc.transport.base import Peer, TransportClosed
 class SystemStream(Protocol):
     """One local connection, as a system has it."""
 
-    def read(self, max_bytes: int) -> Coroutine[Any, Any, bytes]:
+    def read(self, max_bytes: int) -> CoroutineType[Any, Any, bytes]:
         """Some bytes; none once the peer will send no more, for whatever reason. Always lets other tasks run."""
         ...
 
@@ -55,7 +55,7 @@ class LocalTransport:
         """Who is at the other end, by the system's word."""
         return self._peer
 
-    def receive(self, max_bytes: int) -> Coroutine[Any, Any, bytes]:
+    def receive(self, max_bytes: int) -> CoroutineType[Any, Any, bytes]:
         """Some bytes; none once the peer will send no more, for whatever reason."""
         return self._stream.read(max_bytes)
 

@@ -23,10 +23,14 @@ _LOOK_SECONDS: Final = 0.02
 
 
 class SocketStream:
-    """The bytes of one connected socket, which it owns from now on."""
+    """The bytes of one connected socket, which it owns from now on.
 
-    def __init__(self, connected: socket.socket) -> None:
+    :param whole: whether a peer that will send no more is gone altogether.
+    """
+
+    def __init__(self, connected: socket.socket, *, whole: bool = False) -> None:
         connected.setblocking(False)
+        self._hang_up = select.POLLRDHUP if whole else 0
         self._socket = connected
         self._drained = True
 
@@ -75,7 +79,7 @@ class SocketStream:
     async def gone(self) -> None:
         """Wait until the peer has closed its side, without reading what it sent."""
         poll = select.poll()
-        poll.register(self._socket, 0)
+        poll.register(self._socket, self._hang_up)
         # An event loop waits for bytes, and unread ones would keep it awake: so look for the hang-up now and then.
         while not poll.poll(0):  # noqa: ASYNC110
             await anyio.sleep(_LOOK_SECONDS)
