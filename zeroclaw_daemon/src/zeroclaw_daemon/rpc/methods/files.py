@@ -89,7 +89,6 @@ class FileMethods:
             filename=params.filename or DEFAULT_FILENAME,
             digest=params.sha256,
         )
-        caller.at_end(self._staging, partial(self._staging.drop, caller))
         return BeginResult(
             upload_id=upload.id,
             chunk_bytes=self._staging.limits.chunk_bytes,
