@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from zeroclaw_daemon.agent.approval_policy import ApprovalPolicy
 from zeroclaw_daemon.agent.providers.base import NO_CHOICE, ModelChoice, Provider, ProviderNotFound
+from zeroclaw_daemon.agent.recall import NoRecall, Recall
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_host.errors import Kind, ZeroclawError
 
@@ -36,7 +37,7 @@ class Agent:
 
     ``workspace`` is the absolute directory it works in, where a session names none. ``approval`` None leaves it to the tools.
     ``max_context_tokens`` is what a conversation is reduced to, 0 for never (D-37); ``context_window`` what the model can hold,
-    None where nobody says.
+    None where nobody says. ``recall`` is what it remembers from elsewhere.
     """
 
     alias: str
@@ -52,6 +53,7 @@ class Agent:
     ask_seconds: int = DEFAULT_ASK_SECONDS
     max_context_tokens: int = 0
     context_window: int | None = None
+    recall: Recall = field(default_factory=NoRecall)
 
     def with_tools(self, allows: Callable[[str], bool] | None) -> Agent:
         """The same agent with only the tools whose names are allowed; None allows all."""

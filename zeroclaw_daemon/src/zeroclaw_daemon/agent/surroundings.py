@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from zeroclaw_daemon.agent.asking import Interlocutor, Nobody
 from zeroclaw_daemon.agent.events import TurnEvent
-from zeroclaw_daemon.agent.recall import NoRecall, Recall
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_host.services.logging import CallSite
 
@@ -19,13 +18,11 @@ class Surroundings:
     :param interlocutor: who is asked.
     :param workspace: the absolute directory that commands run in.
     :param environment: what commands find in their environment besides the daemon's own. It may hold secrets (RPC-247).
-    :param recall: what the agent remembers.
     """
 
     interlocutor: Interlocutor = field(default_factory=Nobody)
     workspace: str = "/"
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    recall: Recall = field(default_factory=NoRecall)
     clock: Clock = field(default_factory=SystemClock)
 
 

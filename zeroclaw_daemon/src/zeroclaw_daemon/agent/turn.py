@@ -106,7 +106,7 @@ class Turn:
         :raises ProviderError: the model failed.
         :raises StepLimit: it has asked the model as often as the agent may.
         """
-        self._recalled = await self._recall()
+        self._recalled = await self._recall(agent)
         for _ in range(agent.max_steps):
             await self._keep_to(agent.max_context_tokens)
             calls = await self._ask(agent)
@@ -116,10 +116,10 @@ class Turn:
         limit = agent.max_steps
         raise StepLimit(f"the turn was ended after {limit} steps", details={"max_steps": limit})
 
-    async def _recall(self) -> str:
+    async def _recall(self, agent: Agent) -> str:
         """What the agent remembers for this turn; nothing where its memory fails."""
         try:
-            return await self._around.recall.recall(self._prompt)
+            return await agent.recall.recall(self._prompt)
         except ZeroclawError as error:
             record(
                 logger, logging.WARNING, f"the turn goes on without what could be remembered: {error.message}",
