@@ -128,14 +128,14 @@ class KeepsAcp:
 
     async def take_up(self, session: NewSession, scope: str | None) -> Seed:
         """Recovers what a turn left; a surface claims a row that has none."""
+        if scope is None and not await self.holds(session.id, None):
+            return await self.make(session)
         try:
             restored = await self._kept.write(
                 lambda store: store.resume(
                     session.id, scope, agent_alias=session.agent_alias, surface=session.surface
                 )
             )
-        except SessionNotFound:
-            return await self.make(session)
         except SurfaceUnsupported as error:
             raise SessionMismatch(error.message, details={"member": "interactionSurface"}) from error
         return await self._seed(restored)
@@ -174,12 +174,11 @@ class KeepsChats:
 
     async def take_up(self, session: NewSession, scope: str | None) -> Seed:
         """Marks the turn that was broken off."""
-        try:
-            restored = await self._kept.write(
-                lambda store: store.resume(session.id, scope, agent_alias=session.agent_alias)
-            )
-        except SessionNotFound:
+        if scope is None and not await self.holds(session.id, None):
             return await self.make(session)
+        restored = await self._kept.write(
+            lambda store: store.resume(session.id, scope, agent_alias=session.agent_alias)
+        )
         seed = await self._seed(restored)
         return seed if seed.workspace else replace(seed, workspace=session.workspace)
 
