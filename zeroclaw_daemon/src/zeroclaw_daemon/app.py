@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterable, Callable, Generator, Mapping
+from collections.abc import AsyncIterable, Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from importlib.metadata import version
@@ -31,6 +31,7 @@ from zeroclaw_daemon.config.network import findings
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.resolver import EntryResolver
 from zeroclaw_daemon.config.saving import LOCK_WAIT_SECONDS, storage_error
+from zeroclaw_daemon.config.schema import Gateway
 from zeroclaw_daemon.config.source import ConfigSource
 from zeroclaw_daemon.config.store import ConfigStore
 from zeroclaw_daemon.config.strays import strays
@@ -45,9 +46,11 @@ from zeroclaw_daemon.plugin_improvement import PluginImprovement
 from zeroclaw_daemon.plugin_tools import PluginTools
 from zeroclaw_daemon.plugins import installed
 from zeroclaw_daemon.records import record
-from zeroclaw_daemon.rpc.limits import ServerLimits
+from zeroclaw_daemon.rpc.limits import REMOTE_REFUSAL_SECONDS, ServerLimits
 from zeroclaw_daemon.rpc.methods.config import ConfigMethods
 from zeroclaw_daemon.rpc.server import Server
+from zeroclaw_daemon.rpc.transport.absent import AbsentListener, GatewayNotInstalled
+from zeroclaw_daemon.rpc.transport.base import Listener
 from zeroclaw_daemon.rpc.transport.unix import UnixListener
 from zeroclaw_daemon.sessions.durable import DurableSessions
 from zeroclaw_daemon.strict_json import JsonValue
@@ -87,6 +90,7 @@ class Daemon:
         self._env = env
         self._undo = ExitStack()
         self._load_again: Callable[[], object] = lambda: None
+        self._providers: Callable[[Snapshot], Sequence[JsonValue]] = lambda _: ()
         self._standings = Standings()
 
     def __enter__(self) -> Daemon:
@@ -142,6 +146,7 @@ class Daemon:
         """Serve the endpoint until a signal says otherwise."""
         snapshot = self._config.current()
         agents = ConfiguredAgents(self._config.current, self._paths, self._tools)
+        self._providers = agents.models.facts
         authority = RosterAuthority(
             lambda: self._config.current().config, self._paired, os.geteuid(), hold=self._config.held
         )
@@ -156,6 +161,11 @@ class Daemon:
             config=ConfigMethods(self._store, authority, prepare=agents.models.prepare, reload=self.reload),
             limits=ServerLimits(max_connections=snapshot.config.rpc.max_local_connections),
             durable=durable,
+            gateway=_gateway(snapshot.config.gateway, self._paths),
+            gateway_limits=ServerLimits(
+                max_connections=snapshot.config.gateway.max_connections,
+                refusal_seconds=REMOTE_REFUSAL_SECONDS,
+            ),
         )
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # D-36
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -247,6 +257,7 @@ class Daemon:
             "dataDir": self._paths.data_dir,
             "configRevision": snapshot.revision,
             "agents": sorted(settings_of(snapshot)),
+            "providers": self._providers(snapshot),
             "pluginsEnabled": snapshot.config.plugins.enabled,
             "pluginsState": plugins_state(in_force, tools, snapshot).value,
             "tools": list(self._tools.names(snapshot)),
@@ -255,6 +266,26 @@ class Daemon:
             "reloadPending": self._activation.waits(snapshot.config),
             "problems": problems,
         }
+
+
+def _gateway(settings: Gateway, paths: Paths) -> Listener | None:
+    """The way in for other machines, as it is configured (D-35)."""
+    if not settings.enabled:
+        return None
+    base = Path(paths.config_dir)
+    try:
+        from zeroclaw_daemon.rpc.transport.wss import GatewaySettings, WssListener
+    except ModuleNotFoundError as error:
+        return AbsentListener(
+            f"{settings.host}:{settings.port}", GatewayNotInstalled(error.name or "a library")
+        )
+    certificate, private_key = (
+        str(base / Path(path).expanduser()) if path is not None else None
+        for path in (settings.certificate, settings.private_key)
+    )
+    return WssListener(
+        GatewaySettings(settings.host, settings.port, certificate, private_key, settings.allowed_origins)
+    )
 
 
 def _prepare_data_dir(path: Path) -> None:

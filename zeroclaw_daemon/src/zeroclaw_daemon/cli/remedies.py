@@ -269,8 +269,7 @@ def _edit_file(arguments: Arguments, place: Place) -> Advice:
 
 
 def _install_extra(arguments: Arguments, place: Place) -> Advice:
-    extra = arguments.get("extra", "")
-    return Advice("Install what is missing.", place.other("pip", "install", f"zeroclaw-host[{extra}]"))
+    return Advice("Install what is missing.", place.other("pip", "install", arguments.get("extra", "")))
 
 
 def _restrict_file(arguments: Arguments, place: Place) -> Advice:

@@ -20,6 +20,8 @@ _STATES: Final = {
     "unseen": "on; what is installed is looked at by the next prompt, or by `zeroclaw reload`",
 }
 
+_TROUBLED: Final = ("failing", "unusable")
+
 
 def status(
     context: typer.Context,
@@ -38,7 +40,9 @@ def status(
         say_json(answer)
         return
     say(f"zeroclaw {visible(str(answer['serverVersion']))}, process {answer['serverPid']}")
+    say(f"  up        {_duration(answer['uptimeSeconds'])}, connections: {answer['connections']}")
     say(f"  endpoint  {visible(str(answer['localIpcEndpoint']))}")
+    _say_gateway(answer["gateway"])
     for label, member in (("config", "configFile"), ("data", "dataDir")):
         if member in answer:
             say(f"  {label:<9} {visible(str(answer[member]))}")
@@ -46,9 +50,36 @@ def status(
     say(f"  tools     {visible(', '.join(answer.get('tools', [])) or 'none')}")
     sessions = answer["sessionIds"]
     say(f"  sessions  {len(sessions)}{visible(': ' + ', '.join(sessions) if sessions else '')}")
+    _say_providers(answer)
     _say_plugins(answer)
     for problem in answer.get("problems", []):
         warn(str(problem))
+
+
+def _say_gateway(gateway: dict[str, Any]) -> None:
+    """Where other machines connect, or why they cannot; nothing while nobody wants them to."""
+    if gateway["state"] == "listening":
+        say(f"  gateway   {visible(gateway['endpoint'])}, connections: {gateway['connections']}")
+    elif gateway["state"] == "failed":
+        say(f"  gateway   does not listen at {visible(gateway['endpoint'])}")
+        warn(str(gateway["error"]["message"]))
+
+
+def _say_providers(answer: dict[str, Any]) -> None:
+    """Every configured model provider, and why it does not answer."""
+    for provider in answer.get("providers", []):
+        failure = f": {provider['lastFailure']}" if provider["state"] in _TROUBLED else ""
+        say(f"  provider  {visible(provider['name'])} {visible(provider['state'] + failure)}")
+
+
+def _duration(seconds: float) -> str:
+    """A time to be read: its two largest parts."""
+    rest, parts = int(seconds), list[str]()
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 s"
 
 
 def _say_plugins(answer: dict[str, Any]) -> None:

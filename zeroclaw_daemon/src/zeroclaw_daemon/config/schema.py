@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 from typing import Annotated, Final, Literal, cast
 
 from pydantic import (
@@ -45,6 +46,9 @@ MOVED: Final = {"plugins.security.nat64_prefixes": "security.nat64_prefixes"}
 
 _REFERENCE: Final = re.compile(r" \((?:[A-Z]+-\d+(?:, )?)+\)")
 """How a docstring names the requirements behind it."""
+
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+"""What a browser sends as the origin of a page."""
 
 _WEEK_SECONDS: Final = 7 * 24 * 3600
 _PRINCIPAL_ID_CHARACTERS: Final = 256
@@ -201,14 +205,44 @@ class Memory(Section):
     backend: str = Field(default="sqlite", description="`sqlite`, or `plugin:<package>`.")
 
 
+def _listening_address(text: str) -> str:
+    if text != "localhost":
+        try:
+            ip_address(text)
+        except ValueError:
+            raise ValueError("the gateway listens on an IP address, or on localhost") from None
+    return text
+
+
+def _origin(text: str) -> str:
+    if not _ORIGIN.fullmatch(text):
+        raise ValueError("an origin is scheme://host, or scheme://host:port, in lower case")
+    return text
+
+
 class Gateway(Section):
-    """``[gateway]``: the HTTP side, off by default (D-35)."""
+    """``[gateway]``: the way in for other machines, off by default (D-35)."""
 
     enabled: bool = Field(default=False, description="Whether the gateway listens.")
-    host: str = Field(default="127.0.0.1", description="The address it listens on.")
+    host: Annotated[str, AfterValidator(_listening_address)] = Field(
+        default="127.0.0.1",
+        description="The address it listens on. Without a certificate it must be one of this machine alone.",
+    )
     port: int = Field(default=42_617, ge=0, le=65_535, description="The port it listens on.")
     certificate: FilePath | None = Field(default=None, description="Path of the certificate chain, as PEM.")
     private_key: FilePath | None = Field(default=None, description="Path of the certificate's key, as PEM.")
+    allowed_origins: tuple[Annotated[str, AfterValidator(_origin)], ...] = Field(
+        default=(),
+        description="Origins of web pages that may connect, as browsers write them (`https://panel.example`). No other page may.",
+    )
+    max_connections: int = Field(
+        default=64, ge=1, description="Connections open at once. Read when the daemon starts."
+    )
+
+    @property
+    def loopback(self) -> bool:
+        """Whether nobody but this machine can reach it."""
+        return self.host == "localhost" or ip_address(self.host).is_loopback
 
 
 class User(Section):
@@ -283,6 +317,21 @@ class Config(Section):
                         ("users", name, "permission_profiles"),
                         f"there is no permission profile {profile}{_known(self.permission_profiles)}",
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _a_gateway_is_not_read_on_its_way(self) -> Config:
+        """Plain text stays on this machine (D-35). Off, the gateway may be configured in any order."""
+        gateway = self.gateway
+        if (gateway.certificate is None) != (gateway.private_key is None) and gateway.enabled:
+            missing = "certificate" if gateway.certificate is None else "private_key"
+            raise RuleBroken(("gateway", missing), "a certificate and its private key are set together")
+        if gateway.enabled and gateway.certificate is None and not gateway.loopback:
+            raise RuleBroken(
+                ("gateway", "host"),
+                "other machines are served over TLS alone: set gateway.certificate and gateway.private_key, "
+                "or let the gateway listen on 127.0.0.1",
+            )
         return self
 
     @model_validator(mode="after")

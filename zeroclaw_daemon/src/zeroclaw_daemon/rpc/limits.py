@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from zeroclaw_daemon.rpc.framing import MAX_FRAME_BYTES
+
+
+REMOTE_REFUSAL_SECONDS: Final = 5.0
+"""To tell a refused client of another machine so: TLS and the WebSocket are negotiated before."""
 
 
 @dataclass(frozen=True, slots=True)
