@@ -14,10 +14,13 @@ from typing import Any
 
 import anyio
 import pytest
+from kept_houses import House
+from store_faults import Faults
 
 from zeroclaw_daemon.agent.directory import Agent, AgentDirectory, FixedAgents
 from zeroclaw_daemon.agent.providers.base import Provider
 from zeroclaw_daemon.agent.providers.echo import EchoProvider
+from zeroclaw_daemon.agent.providers.scripted import Line, ScriptedProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.agents import ConfiguredAgents
 from zeroclaw_daemon.attachments.folder import FolderSteps
@@ -370,3 +373,19 @@ def request_frame() -> Callable[..., Frame]:
 def closed_transport() -> type[Exception]:
     """What a transport raises once the peer takes nothing more."""
     return TransportClosed
+
+
+@pytest.fixture
+def house(serving: Serving, tmp_path: Path) -> Callable[..., AbstractAsyncContextManager[House]]:
+    """Start a daemon with stores; those of an earlier one, if there was one."""
+
+    @asynccontextmanager
+    async def opened(*scripts: list[Line], **parts: Any) -> AsyncGenerator[House]:
+        faults = Faults()
+        durable = DurableSessions.at(tmp_path / "sessions", faults)
+        provider = ScriptedProvider(*scripts)
+        async with serving(durable=durable, provider=provider, **parts) as daemon, daemon.connect() as wire:
+            yield House(daemon, wire, faults, durable, provider, tmp_path)
+        durable.close()
+
+    return opened

@@ -2,102 +2,23 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from kept_houses import House
 from session_model import BEGAN
-from store_faults import Faults
 
 from zeroclaw_daemon.agent.messages import UserMessage
 from zeroclaw_daemon.agent.providers.base import TextDelta
-from zeroclaw_daemon.agent.providers.scripted import Line, Pause, ScriptedProvider
+from zeroclaw_daemon.agent.providers.scripted import Pause
 from zeroclaw_daemon.rpc.errors import INTERNAL, INVALID_PARAMS, SESSION_NOT_FOUND
-from zeroclaw_daemon.sessions.durable import DurableSessions
-from zeroclaw_daemon.sessions.live import LiveSessions
 from zeroclaw_daemon.sessions.store.points import WritePoint
 
 pytestmark = pytest.mark.anyio
 
-Serving = Callable[..., AbstractAsyncContextManager[Any]]
-
 TURN_WRITES = {WritePoint.EVENT_APPENDED, WritePoint.TURN_FINISHED, WritePoint.TURN_FAILED}
-
-
-@dataclass
-class House:
-    """A daemon with stores that can be made to fail, a client, and how the daemon is started again."""
-
-    daemon: Any
-    wire: Any
-    faults: Faults
-    durable: DurableSessions
-    provider: ScriptedProvider
-    root: Path
-
-    @property
-    def live(self) -> LiveSessions:
-        live: LiveSessions = self.daemon.server.sessions
-        return live
-
-    async def turn(self, session: str, prompt: str = "hi") -> Any:
-        return await self.wire.call("session/prompt", {"sessionId": session, "prompt": prompt})
-
-    async def texts(self, session: str) -> list[tuple[str, str]]:
-        """What a client sees of an ``acp`` session."""
-        entries = await self.durable.acp.read(lambda store: store.entries(session))
-        return [(entry.role, entry.content) for entry in entries]
-
-    async def begin(self, session: str, pause: Pause, request_id: str = "turn") -> None:
-        """Start a turn and wait for it to come to the pause."""
-        params = {"sessionId": session, "prompt": "long"}
-        await self.wire.send(
-            {"jsonrpc": "2.0", "method": "session/prompt", "params": params, "id": request_id}
-        )
-        await pause.reached.wait()
-
-    async def both(self, method: str, session: str) -> list[Any]:
-        """Call a method that ends the running turn: what the turn and the call are answered."""
-        call = {"jsonrpc": "2.0", "method": method, "params": {"sessionId": session}, "id": "call"}
-        await self.wire.send(call)
-        return await self.answers("turn", "call")
-
-    async def answers(self, *ids: str) -> list[Any]:
-        """The answers with these ids, one each, whichever comes first."""
-        found: dict[Any, Any] = {}
-        while len(found) < len(ids):
-            frame = await self.wire.receive()
-            if "id" in frame:
-                assert frame["id"] not in found
-                found[frame["id"]] = frame
-            else:
-                self.wire.updates.append(frame)
-        return [found[each] for each in ids]
-
-    def dump(self, store: str = "acp-sessions.db") -> list[str]:
-        """Everything in a database."""
-        with closing(sqlite3.connect(self.root / "sessions" / store)) as raw:
-            return list(raw.iterdump())
-
-
-@pytest.fixture
-def house(serving: Serving, tmp_path: Path) -> Callable[..., AbstractAsyncContextManager[House]]:
-    """Start a daemon with stores; those of an earlier one, if there was one."""
-
-    @asynccontextmanager
-    async def opened(*scripts: list[Line]) -> AsyncGenerator[House]:
-        faults = Faults()
-        durable = DurableSessions.at(tmp_path / "sessions", faults)
-        provider = ScriptedProvider(*scripts)
-        async with serving(durable=durable, provider=provider) as daemon, daemon.connect() as wire:
-            yield House(daemon, wire, faults, durable, provider, tmp_path)
-        durable.close()
-
-    return opened
 
 
 Opened = Callable[..., AbstractAsyncContextManager[House]]
