@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final, cast
 
+from zeroclaw_daemon.client import DaemonClient, open_daemon
+from zeroclaw_daemon.client.daemon import Approver, Hearer
+from zeroclaw_daemon.client.questions import Answerer
 from zeroclaw_daemon.config.paths import Paths
-from zeroclaw_daemon.leaves import unwrapped
 from zeroclaw_daemon.rpc import errors
-from zeroclaw_daemon.rpc.client import Client, connected
-from zeroclaw_daemon.rpc.errors import RemoteError
-from zeroclaw_daemon.rpc.transport.unix import connect
+from zeroclaw_daemon.rpc.errors import ConnectionLost, RemoteError
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
-
-TOKEN_VARIABLE: Final = "ZEROCLAW_AUTH_TOKEN"
-"""Holds the paired token that a command shows to the daemon. An argument would stand in the process list."""
 
 
 class DaemonError(ZeroclawError):
@@ -25,6 +20,12 @@ class DaemonError(ZeroclawError):
 
     code = "daemon_error"
     kind = Kind.UNAVAILABLE
+
+
+class DaemonGone(DaemonError):
+    """The daemon went away in the middle of something."""
+
+    code = "daemon_gone"
 
 
 class DaemonRefused(DaemonError):
@@ -95,23 +96,42 @@ def _message(error: RemoteError, facts: Mapping[str, object]) -> str:
     return error.message
 
 
-@asynccontextmanager
-async def daemon(paths: Paths) -> AsyncGenerator[Client]:
-    """A connection to the daemon of this installation, introduced (RPC-228), with the paired token of
-    ``ZEROCLAW_AUTH_TOKEN`` where one is set.
+def numbered(error: RemoteError) -> DaemonError:
+    """As :func:`as_daemon_error`, with code and reason in its words, for somebody who writes a client."""
+    found = as_daemon_error(error)
+    word = f"{error.error.code} {error.reason}" if error.reason else str(error.error.code)
+    return type(found)(f"{found.message} ({word})", remedies=found.remedies, details=found.details)
 
-    :raises DaemonError: the daemon refused something.
+
+def as_daemon_gone(error: ConnectionLost) -> DaemonGone:
+    """The end of the connection as an error that says what to do."""
+    return DaemonGone(
+        f"the daemon is gone: {error.message}",
+        remedy=Remedy(RemedyAction.START_DAEMON),
+        details=error.details,
+    )
+
+
+@asynccontextmanager
+async def daemon(
+    paths: Paths,
+    *,
+    approve: Approver | None = None,
+    answer: Answerer | None = None,
+    hear: Hearer | None = None,
+) -> AsyncGenerator[DaemonClient]:
+    """A connection to the daemon of this installation, introduced (RPC-228). See :func:`.client.open_daemon`.
+
+    :raises DaemonError: the daemon refused something, or went away.
     :raises ZeroclawError: nothing answers there.
     """
-    transport = await connect(Path(paths.endpoint))
     try:
-        with unwrapped():
-            async with connected(transport) as client:
-                token = os.environ.get(TOKEN_VARIABLE, "").strip()
-                await client.initialize({"authToken": token} if token else None)
-                yield client
+        async with open_daemon(paths, approve=approve, answer=answer, hear=hear) as client:
+            yield client
     except RemoteError as error:
         raise as_daemon_error(error) from None
+    except ConnectionLost as error:
+        raise as_daemon_gone(error) from None
 
 
 def _remedies(facts: Mapping[str, object]) -> tuple[Remedy, ...]:

@@ -55,6 +55,13 @@ def complete_package(context: typer.Context, incomplete: str) -> list[str]:
     return []
 
 
+def complete_method(incomplete: str) -> list[str]:
+    """Names of methods of the daemon that begin so."""
+    from zeroclaw_daemon.rpc.methods.table import TABLE
+
+    return _beginning(incomplete, TABLE)
+
+
 def _installation(context: typer.Context) -> tuple[Snapshot, Paths]:
     """The installation that the options before name."""
     from pathlib import Path

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from zeroclaw_daemon.cli import auth, config, daemon, plugin, prompt, reload, secrets, status
+from zeroclaw_daemon.cli import auth, chat, config, daemon, plugin, prompt, reload, rpc, secrets, status
 from zeroclaw_daemon.cli.environment import Environment
 from zeroclaw_host.errors import ZeroclawError
 
@@ -22,7 +22,8 @@ A first tour, with nothing configured:
 \b
   zeroclaw daemon                          start it, in the foreground
   zeroclaw status                          in another terminal: is it there?
-  zeroclaw prompt 'hello'                  talk to the built-in agent
+  zeroclaw prompt 'hello'                  ask the built-in agent one thing
+  zeroclaw chat                            talk with it
 
 Add a plugin and let agents use it:
 
@@ -48,6 +49,8 @@ app.command("daemon")(daemon.daemon)
 app.command("status")(status.status)
 app.command("reload")(reload.reload)
 app.command("prompt")(prompt.prompt)
+app.command("chat")(chat.chat)
+app.command("rpc")(rpc.rpc)
 app.add_typer(plugin.app, name="plugin")
 app.add_typer(config.app, name="config")
 app.add_typer(auth.app, name="auth")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypeAlias
 
@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 
 from zeroclaw_daemon.client.calls import read
 from zeroclaw_daemon.client.config_calls import ConfigCalls
+from zeroclaw_daemon.client.file_calls import FileCalls
 from zeroclaw_daemon.client.questions import Answerer, Dismissed, Verdict, read_question
 from zeroclaw_daemon.client.session_calls import SessionCalls
 from zeroclaw_daemon.client.turn import Turn
@@ -21,6 +22,7 @@ from zeroclaw_daemon.leaves import unwrapped
 from zeroclaw_daemon.rpc.audience import ELICIT
 from zeroclaw_daemon.rpc.client import Client, Notification, connected
 from zeroclaw_daemon.rpc.errors import ConnectionLost
+from zeroclaw_daemon.rpc.methods.file_models import FileEntry
 from zeroclaw_daemon.rpc.methods.handshake import InitializeResult
 from zeroclaw_daemon.rpc.methods.session import PromptResult
 from zeroclaw_daemon.rpc.methods.status import StatusResult
@@ -34,7 +36,7 @@ Approver: TypeAlias = Callable[[ApprovalRequest], Awaitable[Verdict]]
 Hearer: TypeAlias = Callable[[Update], None]
 
 
-class DaemonClient(SessionCalls, ConfigCalls):
+class DaemonClient(SessionCalls, ConfigCalls, FileCalls):
     """An introduced connection to a daemon. Entered with :func:`open_client`."""
 
     def __init__(
@@ -90,8 +92,11 @@ class DaemonClient(SessionCalls, ConfigCalls):
         """How the daemon is (RPC-066)."""
         return await self.ask("status", {}, StatusResult)
 
-    def prompt(self, session_id: str, prompt: str) -> Turn:
-        """Say something in a session. It is sent at once; iterate over the turn for what comes of it."""
+    def prompt(self, session_id: str, prompt: str, *, attachments: Sequence[FileEntry] = ()) -> Turn:
+        """Say something in a session. It is sent at once; iterate over the turn for what comes of it.
+
+        :param attachments: files that the session knows; with one, the prompt may be blank.
+        """
         self._generation += 1
         turn = Turn(session_id, self._generation, self.cancel)
         self._turns[session_id].append(turn)
@@ -100,6 +105,8 @@ class DaemonClient(SessionCalls, ConfigCalls):
             "prompt": prompt,
             "clientTurnGeneration": turn.generation,
         }
+        if attachments:
+            params["attachments"] = [file.to_json() for file in attachments]
         self._tasks.start_soon(self._take_turn, turn, params)
         return turn
 

@@ -60,6 +60,7 @@ class Client:
         self._answers = answers
         self._listeners: set[MemoryObjectSendStream[Notification]] = set()
         self._hearers: set[Callable[[Notification], None]] = set()
+        self._ended = anyio.Event()
 
     async def initialize(self, params: Mapping[str, JsonValue] | None = None) -> dict[str, Any]:
         """Introduce this client; what the daemon says of itself.
@@ -101,6 +102,10 @@ class Client:
         finally:
             self._hearers.discard(hear)
 
+    async def ended(self) -> None:
+        """Wait until the connection has ended."""
+        await self._ended.wait()
+
     # What the connection asks of its handler.
 
     def observe(self, notification: Request) -> bool:
@@ -128,6 +133,7 @@ class Client:
 
     async def _run(self) -> None:
         await self._connection.run()
+        self._ended.set()
         for listener in tuple(self._listeners):
             listener.close()
 
