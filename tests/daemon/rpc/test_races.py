@@ -1,0 +1,354 @@
+"""Whatever meets a turn, and whenever: one answer to each request, and nothing is left behind.
+
+Time is counted in turns of the event loop, which are the same in every run: nothing here waits for a clock, and no thread
+takes part. A move is made after so many of them, and each number of them is tried, from before a turn has begun until after
+it has ended.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from zeroclaw_daemon.agent.approval_policy import ApprovalPolicy
+from zeroclaw_daemon.agent.built_in import BUILT_IN_TOOLS
+from zeroclaw_daemon.agent.directory import Agent, FixedAgents
+from zeroclaw_daemon.agent.messages import ToolCall
+from zeroclaw_daemon.agent.providers.base import TextDelta, ThoughtDelta
+from zeroclaw_daemon.agent.providers.scripted import ScriptedProvider
+from zeroclaw_daemon.agent.tools import ToolRegistry
+from zeroclaw_daemon.sessions.durable import DurableSessions
+from zeroclaw_host.services.logging import CallSite
+from zeroclaw_host.worlds.kinds import Tool, ToolResult
+
+pytestmark = pytest.mark.anyio
+
+Serving = Callable[..., AbstractAsyncContextManager[Any]]
+SESSION = "contested"
+PROMPT = "the prompt"
+MOST_MOVES = 5
+
+
+class Look(Tool):
+    """A tool that takes a few turns of the event loop."""
+
+    name = "look"
+    description = "looks"
+    parameters_schema = {"type": "object"}  # noqa: RUF012
+
+    async def execute(self, arguments: Any, *, call_site: CallSite) -> ToolResult:
+        for _ in range(3):
+            await anyio.lowlevel.checkpoint()
+        return ToolResult(True, "seen")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a turn does: it calls this tool, and says something before and after. ``kept``: it is written down as well."""
+
+    tool: str
+    arguments: str = "{}"
+    approval: ApprovalPolicy = ApprovalPolicy.AUTO
+    kept: bool = False
+
+    def provider(self) -> ScriptedProvider:
+        call = [TextDelta("a"), ToolCall("1", self.tool, self.arguments)]
+        return ScriptedProvider(
+            *[call, [ThoughtDelta("hm"), TextDelta("b"), TextDelta("c")]] * (MOST_MOVES + 2)
+        )
+
+
+SCENES = {
+    "plain": Scene("look"),
+    "asking": Scene("ask_user", '{"question": "?"}'),
+    "approving": Scene("look", approval=ApprovalPolicy.ASK),
+    "kept": Scene("look", kept=True),
+}
+
+
+@dataclass
+class Player:
+    """A client, and everything it was told. It says yes to whatever it is asked."""
+
+    wire: Any
+    mode: str
+    asked: list[str] = field(default_factory=list)
+    frames: list[dict[str, Any]] = field(default_factory=list)
+    gone: bool = False
+    replies: Any = field(default_factory=itertools.count)
+    questions: list[dict[str, Any]] = field(default_factory=list)
+
+    async def ask(self, method: str, request_id: str, **params: Any) -> None:
+        if not self.gone:
+            self.asked.append(request_id)
+            await self.wire.send({"jsonrpc": "2.0", "method": method, "params": params, "id": request_id})
+
+    def hang_up(self) -> None:
+        self.gone = True
+        self.wire.close()
+
+    def finish(self) -> None:
+        self.gone = True
+        self.wire.transport.end()
+
+    @property
+    def answers(self) -> Counter[str]:
+        """How often each request was answered."""
+        return Counter(frame["id"] for frame in self.frames if "id" in frame and "method" not in frame)
+
+    async def look_up(self) -> None:
+        """Read what has come, and wait for nothing."""
+        while b"\n" in self.wire.unread or b"\n" in bytes(self.wire.transport._incoming.bytes):
+            self.take(await self.wire.receive())
+
+    def take(self, frame: dict[str, Any]) -> None:
+        self.frames.append(frame)
+        if (
+            frame.get("method") == "elicitation/create"
+            or frame.get("params", {}).get("type") == "approval_request"
+        ):
+            self.questions.append(frame)
+
+    async def reply(self) -> None:
+        """Say yes to every question that came."""
+        while self.questions and not self.gone:
+            question = self.questions.pop()
+            if "id" in question:
+                yes = {"action": "accept", "content": {"answer": "yes"}}
+                await self.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": yes})
+            else:
+                allowed = {"requestId": question["params"]["requestId"], "decision": "allow_once"}
+                await self.ask("session/approve", f"reply {next(self.replies)}", sessionId=SESSION, **allowed)
+
+    async def hear_out(self) -> None:
+        """Read until everything that was asked is answered, or until the end of the stream."""
+        while self.gone or not set(self.asked) <= set(self.answers):
+            frame = await self.wire.receive_or_end()
+            if frame is None:
+                return
+            self.take(frame)
+            await self.reply()
+
+
+def call(method: str, **params: Any) -> Callable[[Player, str], Any]:
+    async def make(player: Player, request_id: str) -> None:
+        await player.ask(method, request_id, **params)
+
+    return make
+
+
+async def rebind(player: Player, request_id: str) -> None:
+    wanted = {"agentAlias": "assistant", "sessionId": SESSION, "chatMode": player.mode, "keep_siblings": True}
+    await player.ask("session/new", request_id, **wanted)
+
+
+async def hang_up(player: Player, request_id: str) -> None:
+    player.hang_up()
+
+
+async def finish(player: Player, request_id: str) -> None:
+    if not player.gone:
+        player.finish()
+
+
+async def reply(player: Player, request_id: str) -> None:
+    if not player.gone:
+        await player.look_up()
+        await player.reply()
+
+
+MOVES = {
+    "cancel": call("session/cancel", sessionId=SESSION),
+    "close": call("session/close", sessionId=SESSION),
+    "kill": call("session/kill", sessionId=SESSION),
+    "delete": call("session/delete", sessionId=SESSION),
+    "prompt": call("session/prompt", sessionId=SESSION, prompt="again"),
+    "rebind": rebind,
+    "look": call("session/state", sessionId=SESSION),
+    "hang_up": hang_up,
+    "finish": finish,
+    "reply": reply,
+}
+Plan = list[tuple[int, str, bool]]
+"""Turns of the event loop, what is done after them, and whether it is the prompting client that does it."""
+
+
+class Stage:
+    """Plays scenes in daemons, each with a store of its own where it keeps anything."""
+
+    def __init__(self, serving: Serving, place: Path) -> None:
+        self._serving = serving
+        self._place = place
+        self._numbers = itertools.count()
+
+    async def play(self, name: str, plan: Plan, *, capacity: int = 65536) -> None:
+        """Have a turn met by some moves, and look at everything that must hold however they met it."""
+        scene, before = SCENES[name], len(anyio.get_running_tasks())
+        durable = DurableSessions.at(self._place / str(next(self._numbers))) if scene.kept else None
+        provider = scene.provider()
+        tools = ToolRegistry([Look(), *BUILT_IN_TOOLS])
+        agent = Agent(
+            "assistant", provider, "m", tools=tools, workspace=str(self._place), approval=scene.approval
+        )
+        with closing(durable) if durable is not None else nullcontext():
+            async with self._serving(
+                agents=FixedAgents(agent), provider=provider, capacity=capacity, durable=durable
+            ) as daemon:
+                await self._meet(daemon, scene, plan)
+                await daemon.until(lambda: daemon.server.open_connections == 0)
+                assert provider.closed == len(provider.requests)
+                await self._afterwards(daemon)
+                assert provider.closed == len(provider.requests)
+        assert len(anyio.get_running_tasks()) == before
+
+    async def _meet(self, daemon: Any, scene: Scene, plan: Plan) -> None:
+        async with AsyncExitStack() as stack:
+            mode = "acp" if scene.kept else "chat"
+            first, second = [
+                Player(await stack.enter_async_context(daemon.connect()), mode) for _ in range(2)
+            ]
+            await first.wire.new_session(sessionId=SESSION, chatMode=mode)
+            await first.ask("session/prompt", PROMPT, sessionId=SESSION, prompt="hi")
+            for number, (wait, move, own) in enumerate(plan):
+                for _ in range(wait):
+                    await anyio.lowlevel.checkpoint()
+                await MOVES[move](first if own else second, f"{number} {move}")
+            async with anyio.create_task_group() as hearing:
+                for player in (first, second):
+                    if not player.wire.transport._incoming.reader_closed:
+                        hearing.start_soon(player.hear_out)
+            for player in (first, second):
+                await self._check(player)
+
+    @staticmethod
+    async def _check(player: Player) -> None:
+        assert set(player.answers.values()) <= {1}, player.frames
+        assert set(player.answers) <= set(player.asked), player.frames
+        if not player.gone:
+            assert set(player.answers) == set(player.asked)
+            await player.wire.assert_silent()
+        # Each prompt's end is told, once, before it is answered.
+        told = ended = 0
+        for frame in player.frames:
+            told += frame.get("params", {}).get("type") == "turn_complete"
+            ended += "prompt" in str(frame.get("id"))
+            assert told >= ended
+        assert told <= sum("prompt" in request for request in player.asked)
+
+    @staticmethod
+    async def _afterwards(daemon: Any) -> None:
+        """Whoever comes next finds nothing in the way: the session takes a turn, or is gone."""
+        session = daemon.server.sessions.find(SESSION)
+        if session is not None:
+            assert (session.permit.pending, session.prompts, session.running) == (0, [], None)
+            assert session.closing == 0
+        async with daemon.connect() as wire:
+            assert (await wire.call("status"))["connections"] == 1
+            late = Player(wire, "")
+            await late.ask("session/prompt", "late prompt", sessionId=SESSION, prompt="hi")
+            await late.hear_out()
+            (answer,) = [frame for frame in late.frames if frame.get("id") == "late prompt"]
+            if session is not None:
+                assert answer["result"]["stopReason"] == "end_turn"
+            else:
+                assert "result" in answer or answer["error"]["code"] == -32000
+
+
+@pytest.fixture
+def stage(serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """Work that goes to threads is done in the event loop here, where it can be cancelled before it begins, and not after."""
+
+    async def run_sync(work: Callable[..., Any], *args: Any, limiter: Any = None, **_: Any) -> Any:
+        await anyio.lowlevel.checkpoint()
+        async with limiter or nullcontext():
+            with anyio.CancelScope(shield=True):
+                result = work(*args)
+                for _ in range(2):
+                    await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        return result
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", run_sync)
+    return Stage(serving, tmp_path)
+
+
+ENDING = ["cancel", "close", "kill", "delete", "hang_up", "finish"]
+TICKS = {"plain": 40, "kept": 80}
+"""More turns of the event loop than a turn takes that nothing meets."""
+
+
+@pytest.mark.req("PAINS-22", "PAINS-23", "RPC-032", "RPC-242")
+@pytest.mark.parametrize("move", [*ENDING, "prompt", "rebind"])
+async def test_one_move_at_any_moment_of_a_turn(stage: Stage, move: str) -> None:
+    for wait in range(TICKS["plain"]):
+        await stage.play("plain", [(wait, move, wait % 2 == 0 or move in ("hang_up", "finish"))])
+
+
+@pytest.mark.req("PAINS-22", "PAINS-23", "RPC-088")
+@pytest.mark.parametrize("scene", ["asking", "approving"])
+@pytest.mark.parametrize("move", ["cancel", "hang_up", "close"])
+async def test_an_answer_and_a_move_at_the_same_moment(stage: Stage, scene: str, move: str) -> None:
+    """The question has come after so many turns of the event loop; the two meet in every order, close and less close."""
+    for between in range(14):
+        await stage.play(scene, [(30, "reply", True), (between, move, True)])
+        await stage.play(scene, [(30, move, move == "hang_up"), (between, "reply", True)])
+
+
+@pytest.mark.req("PAINS-22", "PAINS-23")
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(["asking", "approving", "plain"]),
+    st.lists(
+        st.tuples(st.integers(0, 25), st.sampled_from(sorted(MOVES)), st.booleans()),
+        max_size=MOST_MOVES,
+        min_size=2,
+    ),
+    st.sampled_from([64, 65536]),
+)
+@example("plain", [(5, "cancel", False), (0, "close", False), (0, "hang_up", True)], 65536)
+@example(
+    "plain", [(0, "prompt", False), (5, "cancel", True), (0, "hang_up", False), (0, "kill", True)], 65536
+)
+@example(
+    "kept", [(20, "kill", False), (0, "prompt", False), (0, "rebind", False), (9, "delete", True)], 65536
+)
+async def test_some_moves_one_after_the_other(stage: Stage, scene: str, plan: Plan, capacity: int) -> None:
+    await stage.play(scene, plan, capacity=capacity)
+
+
+@pytest.mark.slow
+@pytest.mark.req("PAINS-22", "PAINS-23", "RPC-242")
+@pytest.mark.parametrize("move", [*ENDING, "prompt", "rebind"])
+async def test_one_move_at_any_moment_of_a_turn_that_is_written_down(stage: Stage, move: str) -> None:
+    for wait in range(0, TICKS["kept"], 2):
+        await stage.play("kept", [(wait, move, wait % 4 == 0 or move in ("hang_up", "finish"))])
+
+
+@pytest.mark.req("PAINS-22")
+@pytest.mark.parametrize("scene", TICKS)
+async def test_the_moments_that_are_tried_reach_beyond_the_turn(
+    stage: Stage, serving: Serving, tmp_path: Path, scene: str
+) -> None:
+    provider = SCENES[scene].provider()
+    durable = DurableSessions.at(tmp_path / "sessions") if SCENES[scene].kept else None
+    agent = Agent("assistant", provider, "m", tools=ToolRegistry([Look()]), workspace=str(tmp_path))
+    with closing(durable) if durable is not None else nullcontext():
+        async with serving(agents=FixedAgents(agent), durable=durable) as daemon, daemon.connect() as wire:
+            await wire.new_session(sessionId=SESSION, chatMode="acp")
+            params = {"sessionId": SESSION, "prompt": "hi"}
+            await wire.send({"jsonrpc": "2.0", "method": "session/prompt", "id": PROMPT, "params": params})
+            for _ in range(TICKS[scene]):
+                await anyio.lowlevel.checkpoint()
+            said = [json.loads(line) for line in bytes(wire.transport._incoming.bytes).splitlines()]
+            assert said[-1]["id"] == PROMPT
