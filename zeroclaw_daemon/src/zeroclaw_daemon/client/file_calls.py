@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -151,11 +151,14 @@ def _chunk(upload_id: str, offset: int, data: bytes) -> dict[str, JsonValue]:
 
 def _read(path: Path, limit: int) -> bytes:
     try:
-        # A pipe without a writer must not hold this up.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        with ExitStack() as opened:
+            # A pipe without a writer must not hold this up.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            opened.callback(os.close, descriptor)
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise FileUnusable(f"{path} is no regular file", details={"path": str(path)})
-            data = file.read(limit + 1)
+            with open(descriptor, "rb", closefd=False) as file:
+                data = file.read(limit + 1)
     except OSError as error:
         raise FileUnusable(f"{path} cannot be read: {error.strerror}", details={"path": str(path)}) from error
     if len(data) > limit:
