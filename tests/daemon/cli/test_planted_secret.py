@@ -148,6 +148,8 @@ METHODS: Mapping[str, tuple[Any, ...]] = {
     "session/state": ({"sessionId": "s"}, {"sessionId": "none"}),
     "session/cancel": ({"sessionId": "s"}, {"sessionId": "none"}),
     "session/close": ({"sessionId": "none"}, {"sessionId": 5}),
+    "session/kill": ({"sessionId": "none"}, {"sessionId": 5}),
+    "session/delete": ({"sessionId": "none"}, {"sessionId": 5}),
     "config/get": ({}, {"prop": "{row}.config.token"}, {"prop": API_KEY}, {"prop": "no.such"}),
     "config/list": ({}, {"prefix": "{row}"}, {"prefix": "providers"}, {"prefix": "no.such"}),
     "config/set": (
