@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.table import Table
 
 from zeroclaw_host.errors import Kind, UsageError
 from zeroclaw_host.package.signature import SignatureMode, SignaturePolicy, publisher_key
-from zeroclaw_host.sandbox.sandbox import Sandbox
 from zeroclaw_sdk.build import build as build_project
-from zeroclaw_sdk.check import CheckReport
-from zeroclaw_sdk.check import check as check_package
 from zeroclaw_sdk.cli.options import HERE, Kinds, cache_directory
 from zeroclaw_sdk.cli.output import (
     Json,
@@ -38,6 +35,9 @@ from zeroclaw_sdk.scaffold import new_plugin
 from zeroclaw_sdk.signing import sign as sign_project
 from zeroclaw_sdk.signing import verify as verify_package
 from zeroclaw_sdk.world import write_world
+
+if TYPE_CHECKING:
+    from zeroclaw_sdk.check import CheckReport
 
 _HELP = """Write, build, try, sign and pack a ZeroClaw plugin in Python.
 
@@ -154,6 +154,10 @@ def check(
 
     Without --trusted-key the signature is not asked for.
     """
+    # Here, because the sandbox takes longer to import than most commands take.
+    from zeroclaw_host.sandbox.sandbox import Sandbox
+    from zeroclaw_sdk.check import check as check_package
+
     policy = SignaturePolicy.of(SignatureMode.STRICT, trusted_key) if trusted_key else None
     with Sandbox(cache_directory()) as room, err.status("compiling and loading the component"):
         report = check_package(source, room, policy=policy)

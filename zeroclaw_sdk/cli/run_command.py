@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zeroclaw_host.egress.decision import Reason
 from zeroclaw_host.errors import Kind, UsageError, ZeroclawError
-from zeroclaw_host.package.admission import AdmittedPackage
 from zeroclaw_host.package.manifest import Capability, Manifest, parse_manifest
 from zeroclaw_host.sandbox.limits import Limits
-from zeroclaw_host.sandbox.sandbox import Sandbox
-from zeroclaw_host.services.logging import LogRecord
 from zeroclaw_host.visible import json_text, visible_lines
-from zeroclaw_sdk.check import check as check_package
 from zeroclaw_sdk.cli.options import HERE, Kinds, cache_directory
 from zeroclaw_sdk.cli.output import Json, err, out, plain, print_error, print_json, shown, shown_lines
-from zeroclaw_sdk.run import RunReport, parse_arguments, parse_setting, read_config_file
-from zeroclaw_sdk.run import run as run_package
-from zeroclaw_sdk.run_warm import CallReport, WarmReport, parse_calls, parse_inbound, run_calls
 from zeroclaw_sdk.signing import open_package
-from zeroclaw_sdk.trial import run_help
-from zeroclaw_sdk.trial_network import Reach, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zeroclaw_host.package.admission import AdmittedPackage
+    from zeroclaw_host.sandbox.sandbox import Sandbox
+    from zeroclaw_host.services.logging import LogRecord
+    from zeroclaw_sdk.run import RunReport
+    from zeroclaw_sdk.run_warm import CallReport, WarmReport
+    from zeroclaw_sdk.trial_network import Refusal
 
 
 def run(
@@ -83,6 +82,14 @@ def run(
     {"base64": "..."} or {"file": "path"}. Log records and figures go to standard error. State lasts as long as the run. It
     connects to nothing but what --allow-host names; an operator grants that with egress_hosts.
     """
+    # Here, because the sandbox takes longer to import than most commands take.
+    from zeroclaw_host.sandbox.sandbox import Sandbox
+    from zeroclaw_sdk.run import parse_arguments, parse_setting, read_config_file
+    from zeroclaw_sdk.run import run as run_package
+    from zeroclaw_sdk.run_warm import parse_calls, parse_inbound, run_calls
+    from zeroclaw_sdk.trial import run_help
+    from zeroclaw_sdk.trial_network import Reach
+
     values = read_config_file(config_file) if config_file else {}
     values |= dict(map(parse_setting, config or []))
     limits = Limits(call_timeout_ms=timeout_ms, call_fuel=fuel)
@@ -108,6 +115,8 @@ def run(
 
 
 def _capability(manifest: Manifest, kind: Kinds | None) -> Capability:
+    from zeroclaw_sdk.trial import run_help
+
     kinds = [Capability(each.value) for each in Kinds]
     offered = [each for each in manifest.capabilities if each in kinds]
     if kind is not None and Capability(kind.value) in offered:
@@ -119,6 +128,8 @@ def _capability(manifest: Manifest, kind: Kinds | None) -> Capability:
 
 
 def _checked(source: Path, room: Sandbox, limits: Limits) -> AdmittedPackage:
+    from zeroclaw_sdk.check import check as check_package
+
     with err.status("compiling and loading the component"):
         return check_package(source, room, limits=limits).package
 
@@ -198,6 +209,8 @@ def print_refusals(refusals: Sequence[Refusal]) -> None:
 
 def _unlifted(reason: str) -> str:
     """What there is to say where no option helps."""
+    from zeroclaw_host.egress.decision import Reason
+
     if reason.startswith("tls_profile"):
         return "this command has no TLS profiles; they are in the row of an operator"
     if reason in (Reason.HOST_INVALID, Reason.PORT_INVALID):
