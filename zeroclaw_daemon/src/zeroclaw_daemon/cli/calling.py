@@ -43,7 +43,7 @@ class DaemonFoundInvalid(DaemonError):
 
 
 class DaemonFoundNothing(DaemonError):
-    """The session or agent asked for does not exist."""
+    """The session, agent or method asked for does not exist."""
 
     code = "daemon_found_nothing"
     kind = Kind.NOT_FOUND
@@ -60,6 +60,7 @@ _CLASSES: Final[Mapping[int, type[DaemonError]]] = {
     errors.INVALID_PARAMS: DaemonFoundInvalid,
     errors.PROTOCOL_MISMATCH: DaemonFoundInvalid,
     errors.SESSION_NOT_FOUND: DaemonFoundNothing,
+    errors.UNKNOWN_METHOD: DaemonFoundNothing,
     errors.SESSION_LIMIT: DaemonLimit,
     errors.CONNECTION_LIMIT: DaemonLimit,
     errors.AUTHENTICATION_REQUIRED: DaemonRefused,

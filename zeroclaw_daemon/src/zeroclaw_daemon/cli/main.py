@@ -11,7 +11,19 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from zeroclaw_daemon.cli import auth, chat, config, daemon, plugin, prompt, reload, rpc, secrets, status
+from zeroclaw_daemon.cli import (
+    auth,
+    chat,
+    config,
+    daemon,
+    plugin,
+    prompt,
+    reload,
+    rpc,
+    secrets,
+    sessions,
+    status,
+)
 from zeroclaw_daemon.cli.environment import Environment
 from zeroclaw_host.errors import ZeroclawError
 
@@ -55,6 +67,7 @@ app.add_typer(plugin.app, name="plugin")
 app.add_typer(config.app, name="config")
 app.add_typer(auth.app, name="auth")
 app.add_typer(secrets.app, name="secrets")
+app.add_typer(sessions.app, name="sessions")
 
 
 def _print_version(asked: bool) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def show(page: MessagesResult, view: TurnView) -> None:
     """The newest entries of a transcript, oldest first."""
     if page.start:
-        view.beside(f"({page.start} earlier entries are not shown)")
+        view.beside(f"(not shown: {page.start} earlier)")
     for entry in page.messages:
         match entry.kind, entry.role:
             case "tool_call", _:

@@ -1,0 +1,196 @@
+"""``zeroclaw sessions``, ``zeroclaw rpc`` and what ``zeroclaw prompt`` does with conversations."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+from daemon_process import PROGRAM
+from pseudo_terminal import PseudoTerminal
+
+
+@pytest.fixture
+def piped(home):
+    """Runs a command with something on its standard input."""
+
+    def run(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [PROGRAM, *arguments],
+            input=text,
+            env=home.environment(),
+            cwd=home.path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def rows(outcome: Any) -> list[list[str]]:
+    return [line.split("\t") for line in outcome.out.splitlines()]
+
+
+def test_conversations_are_listed_shown_ended_and_deleted(start_daemon, zeroclaw) -> None:
+    start_daemon()
+    assert zeroclaw("sessions", "list").out == ""
+    zeroclaw("prompt", "--session", "first", "buy milk")
+    zeroclaw("prompt", "--session", "second", '/tool plan {"entries": []}')
+    zeroclaw("rpc", "session/close", '{"sessionId": "first"}')
+    assert [(row[0], row[1], row[2], row[5]) for row in rows(zeroclaw("sessions", "list"))] == [
+        ("second", "assistant", "acp", "live"),
+        ("first", "assistant", "acp", ""),
+    ]
+    listed = zeroclaw("sessions", "list", "--json").json
+    assert [(each["sessionId"], each["mode"], each["live"]) for each in listed] == [
+        ("second", "acp", True), ("first", "acp", False),
+    ]  # fmt: skip
+
+    assert zeroclaw("sessions", "show", "first").out == "> buy milk\nbuy milk\n"
+    shown = zeroclaw("sessions", "show", "second").out.splitlines()
+    assert [line.split(" ")[0] for line in shown[:3]] == [">", "→", "←"]
+    one = zeroclaw("sessions", "show", "first", "--limit", "1")
+    assert one.out == "(not shown: 1 earlier)\nbuy milk\n"
+    assert zeroclaw("sessions", "show", "first", "--json").json["total"] == 2
+
+    assert zeroclaw("sessions", "kill", "first").out == "killed first\n"
+    assert [row[0] for row in rows(zeroclaw("sessions", "list"))] == ["second"]
+    assert zeroclaw("sessions", "show", "first").out == "> buy milk\nbuy milk\n"
+    assert zeroclaw("chat", "--resume", "first").status == 5
+    assert zeroclaw("sessions", "delete", "first", "second").out == "deleted first\ndeleted second\n"
+    assert zeroclaw("sessions", "list").out == ""
+    outcome = zeroclaw("sessions", "delete", "first")
+    assert (outcome.status, outcome.out) == (5, "")
+
+
+def test_chats_are_found_by_their_words(start_daemon, zeroclaw) -> None:
+    start_daemon()
+    for name, text in (("a", "the milk is sour"), ("b", "the wine is sweet")):
+        zeroclaw("rpc", "session/new", json.dumps({"agentAlias": "assistant", "sessionId": name}))
+        zeroclaw("rpc", "session/prompt", json.dumps({"sessionId": name, "prompt": text}))
+    assert [row[0] for row in rows(zeroclaw("sessions", "list", "--query", "milk"))] == ["a"]
+    assert {(row[0], row[2]) for row in rows(zeroclaw("sessions", "list"))} == {("a", "chat"), ("b", "chat")}
+
+
+def test_a_prompt_goes_on_with_the_latest_conversation(start_daemon, zeroclaw) -> None:
+    start_daemon()
+    outcome = zeroclaw("prompt", "--resume", "and then?")
+    assert (outcome.status, outcome.out) == (5, "")
+    zeroclaw("prompt", "once upon a time")
+    assert zeroclaw("status", "--json").json["sessionIds"] == []
+    assert zeroclaw("prompt", "--resume", "and then?").out == "and then?\n"
+    [kept] = zeroclaw("sessions", "list", "--json").json
+    assert kept["messageCount"] == 4
+    assert zeroclaw("prompt", "--resume", "--session", "x", "what").status == 2
+
+
+def test_a_prompt_takes_files_with_it(home, start_daemon, zeroclaw) -> None:
+    start_daemon()
+    for name in ("one.txt", "two.txt"):
+        (home.path / name).write_text(name)
+    outcome = zeroclaw("prompt", "--attach", "one.txt", "--attach", str(home.path / "two.txt"), "read")
+    first, second, third = outcome.out.splitlines()
+    assert first == "read"
+    assert second.startswith("[Document: one.txt] ")
+    assert third.startswith("[Document: two.txt] ")
+    stored = home.path.rglob("uploads/*.txt")
+    assert {path.read_text() for path in stored} == {"one.txt", "two.txt"}
+    outcome = zeroclaw("prompt", "--attach", "none.txt", "read")
+    assert outcome.status == 3
+    assert "none.txt cannot be read" in outcome.err
+    assert zeroclaw("status", "--json").json["sessionIds"] == []
+
+
+def test_a_prompt_refuses_aloud_where_nobody_can_consent_and_asks_where_somebody_can(
+    home, start_daemon, zeroclaw
+) -> None:
+    start_daemon()
+    prompt = '/tool bash {"command": "echo $((40 + 2))"}'
+    refused = zeroclaw("prompt", prompt)
+    assert "bash needs consent, and nobody is here to give it: it is not run\n" in refused.err
+    assert "42" not in refused.out + refused.err
+    as_json = zeroclaw("prompt", "--json", prompt)
+    events = [json.loads(line) for line in as_json.out.splitlines()]
+    assert [each["type"] for each in events[:3]] == ["tool_call", "approval_request", "tool_result"]
+    assert "nobody is here" in as_json.err
+    with PseudoTerminal([PROGRAM, "prompt", prompt], env=home.environment(), cwd=home.path) as at:
+        at.expect("? bash wants to run with ")
+        at.expect("[e]dit: ")
+        at.enter("y")
+        at.expect("← bash ")
+        at.expect("42")
+        assert at.ends() == 0
+
+
+def test_any_method_can_be_called_and_a_refusal_says_code_and_reason(start_daemon, zeroclaw, piped) -> None:
+    start_daemon()
+    assert zeroclaw("rpc", "status").json["activeSessions"] == 0
+    opened = piped('{"agentAlias": "assistant", "sessionId": "s"}', "rpc", "session/new", "-")
+    assert json.loads(opened.stdout)["sessionId"] == "s"
+    said = zeroclaw("rpc", "session/prompt", '{"sessionId": "s", "prompt": "/chunks 2 a\\u001bb"}')
+    assert said.json["content"] == "a\x1bb"
+    updates = [json.loads(line) for line in said.err.splitlines()]
+    assert [each["params"]["type"] for each in updates] == [
+        "agent_message_chunk", "agent_message_chunk", "turn_complete",
+    ]  # fmt: skip
+    assert "\x1b" not in said.out + said.err
+
+    for method, params, status, told in (
+        ("no/such", "{}", 5, "(-32601 unknown_method)"),
+        ("session/state", '{"sessionId": "x"}', 5, "(-32000 session_not_found)"),
+        ("session/state", "{}", 3, "(-32602 invalid_params)"),
+    ):
+        outcome = zeroclaw("rpc", method, params)
+        assert (outcome.status, outcome.out) == (status, "")
+        assert told in outcome.err
+    error = json.loads(zeroclaw("rpc", "--json", "session/state", '{"sessionId": "x"}').err)["error"]
+    assert (error["details"]["code"], error["details"]["reason"]) == (-32000, "session_not_found")
+
+    outcome = zeroclaw("rpc", "status", env={"ZEROCLAW_AUTH_TOKEN": "zct_wrong"})
+    assert outcome.status == 4
+    assert "zct_wrong" not in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize("params", ["{", "[1]", "1", '{"a": NaN}'])
+def test_parameters_are_one_object(zeroclaw, params: str) -> None:
+    outcome = zeroclaw("rpc", "status", params)
+    assert outcome.status == 2
+    assert "the parameters are no JSON" in outcome.err
+
+
+def test_following_shows_updates_and_the_result_until_the_daemon_ends(home, start_daemon, zeroclaw) -> None:
+    daemon = start_daemon()
+    zeroclaw("rpc", "session/new", '{"agentAlias": "assistant", "sessionId": "s"}')
+    following = subprocess.Popen(
+        [PROGRAM, "rpc", "--follow", "session/prompt", '{"sessionId": "s", "prompt": "hello"}'],
+        env=home.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert following.stdout is not None
+    lines = [json.loads(following.stdout.readline()) for _ in range(3)]
+    assert [each.get("method", "result") for each in lines] == ["session/update", "session/update", "result"]
+    assert lines[2]["result"]["content"] == "hello"
+    assert following.poll() is None
+    daemon.stop()
+    _, err = following.communicate(timeout=60)
+    assert following.returncode == 7
+    assert "the daemon is gone" in err
+
+
+def test_names_of_methods_are_completed(home) -> None:
+    line = "zeroclaw rpc session/k"
+    asked = {"COMP_WORDS": line, "COMP_CWORD": "2", "_TYPER_COMPLETE_ARGS": line}
+    done = subprocess.run(
+        [PROGRAM],
+        env={**home.environment(), **asked, "_ZEROCLAW_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.split() == ["session/kill"]
