@@ -20,6 +20,7 @@ from zeroclaw_daemon.agent.providers.scripted import Pause, ScriptedProvider
 from zeroclaw_daemon.agent.surroundings import TurnSite
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.rpc.errors import FORBIDDEN, INTERNAL, INVALID_PARAMS, SESSION_NOT_FOUND
+from zeroclaw_daemon.sessions.idling import LOOK_SECONDS
 from zeroclaw_daemon.sessions.store.points import WritePoint
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
@@ -411,3 +412,21 @@ async def test_a_session_is_not_joined_with_another_environment(house: Opened) -
         assert again["messageCount"] == 2
         await other.initialize(env={"A": "1"})
         await other.call("session/new", {"agentAlias": "assistant", "sessionId": session})
+
+
+@pytest.mark.req("RPC-246", "RPC-146", "PAINS-24")
+@pytest.mark.parametrize("mode", ["acp", "chat"])
+async def test_sessions_of_clients_that_are_gone_do_not_fill_the_daemon(house: Opened, mode: str) -> None:
+    async with house([TextDelta("yes")], [TextDelta("more")]) as it:
+        async with it.daemon.connect() as client:
+            session = await client.new_session(chatMode=mode)
+            await client.call("session/prompt", {"sessionId": session, "prompt": "hi"})
+        mine = await it.wire.new_session(chatMode=mode)
+        await it.daemon.until(lambda: it.live.get(session).audience is None)
+        for _ in range(11):
+            assert session in it.live.ids()
+            await it.daemon.until(lambda: it.daemon.clock.waits > 0)  # it waits to look again
+            it.daemon.clock.advance(LOOK_SECONDS)
+        await it.daemon.until(lambda: it.live.ids() == [mine])
+        assert (await it.turn(session, "and?"))["content"] == "more"
+        assert it.asked() == [*OLD, UserMessage("and?")]

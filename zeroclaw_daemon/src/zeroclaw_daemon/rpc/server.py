@@ -30,6 +30,7 @@ from zeroclaw_daemon.rpc.methods.status import Facts, Status
 from zeroclaw_daemon.rpc.presence import Presence
 from zeroclaw_daemon.rpc.transport.base import Listener
 from zeroclaw_daemon.sessions.durable import DurableSessions
+from zeroclaw_daemon.sessions.idling import IdleSessions
 from zeroclaw_daemon.sessions.lifecycle import SessionLifecycle
 from zeroclaw_daemon.sessions.live import LiveSessions
 from zeroclaw_daemon.sessions.opening import SessionOpener
@@ -105,6 +106,7 @@ class Server:
             gateway=self.gateway_facts,
             uptime=lambda: self._clock.now() - self._began,
         )
+        self._idling = IdleSessions(self.sessions, keepers, self._clock) if keepers else None
         lifecycle = SessionLifecycle(self.sessions, keepers)
         sessions = SessionMethods(
             self.sessions, self._turns, agents, access, opener=opener, lifecycle=lifecycle
@@ -150,6 +152,8 @@ class Server:
         """
         self._began = self._clock.now()
         async with self._local.opened(), self._turns.running(), anyio.create_task_group() as tasks:
+            if self._idling is not None:
+                tasks.start_soon(self._idling.run)
             async with self._gateway.opened() as gateway:
                 task_status.started()
                 with self._accepting:

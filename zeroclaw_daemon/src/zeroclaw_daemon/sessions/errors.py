@@ -22,7 +22,10 @@ class SessionLimit(ZeroclawError):
     kind = Kind.LIMIT
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit} sessions are live, and no more may be", details={"limit": limit})
+        super().__init__(
+            f"{limit} sessions are live, and no more may be; session/close makes room",
+            details={"limit": limit},
+        )
 
 
 class SessionBusy(ZeroclawError):

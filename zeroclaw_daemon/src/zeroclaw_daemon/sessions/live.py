@@ -41,8 +41,8 @@ class LiveSession:
     ``attachments`` are the files that it was sent.
 
     ``history`` is what the model is given, ``shown`` how many entries a client sees, which is another number once the model has
-    forgotten something. ``call_ids`` are the ids of all its tool calls. ``lost`` says that it is live no more because the store
-    knows more of it: it is to be taken up again from there.
+    forgotten something. ``call_ids`` are the ids of all its tool calls, ``turns`` is how many it has begun. ``lost`` says that
+    it is live no more because the store knows more of it: it is to be taken up again from there.
     """
 
     id: str
@@ -64,6 +64,7 @@ class LiveSession:
     plan: JsonValue = None
     call_ids: set[str] = field(default_factory=set[str])
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    turns: int = 0
     lost: bool = False
 
     @property

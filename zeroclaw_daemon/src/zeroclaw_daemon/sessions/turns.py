@@ -197,6 +197,8 @@ class TurnRunner:
                     work.unwritten = True
                     await journal.record(session, ticket, event)
                     work.unwritten = False
+                if session.running is not ticket:
+                    return  # given up while it was written: its end has been told
                 if isinstance(event, PlanChanged):
                     session.plan = [entry.to_json() for entry in event.entries]
                 await asked.sink(event)
@@ -206,6 +208,7 @@ class TurnRunner:
         turn = Turn(session.history, asked.prompt, emit, site, surroundings=around, call_ids=session.call_ids)
         work = _Work(ticket, turn)
         session.running = ticket
+        session.turns += 1
         try:
             work.failure = await self._failure_of(session.id, journal.begin(session, ticket, asked.prompt))
             if work.failure is not None:

@@ -341,7 +341,7 @@ def _entries(plan: JsonValue) -> list[dict[str, Any]] | None:
     """The plan of a session, None where there is none."""
     if not isinstance(plan, list) or not plan:
         return None
-    return [entry for entry in plan if isinstance(entry, dict)]
+    return [entry for entry in cast("list[JsonValue]", plan) if isinstance(entry, dict)]
 
 
 def _updates(caller: Caller, params: PromptParams) -> Sink:
