@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,13 +42,15 @@ def environment(home: Path) -> dict[str, str]:
 def command(tmp_path: Path) -> Callable[..., Finished]:
     """Run an installed command in a directory, as its user would."""
 
-    def run(*words: str | Path, cwd: Path | None = None, stdin: str = "") -> Finished:
+    def run(
+        *words: str | Path, cwd: Path | None = None, stdin: str = "", env: Mapping[str, str] | None = None
+    ) -> Finished:
         home = tmp_path / "home"
         home.mkdir(exist_ok=True)
         done = subprocess.run(
             [str(BIN / str(words[0])), *map(str, words[1:])],
             cwd=cwd or tmp_path,
-            env=environment(home),
+            env=environment(home) | dict(env or {}),
             input=stdin,
             capture_output=True,
             text=True,

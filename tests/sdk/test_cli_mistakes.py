@@ -109,11 +109,10 @@ def test_a_reader_that_went_away_ends_the_command_as_if_by_the_pipe(
 
 
 def test_what_the_output_has_no_letters_for_is_written_as_an_escape(hello: Path, command: Run):
-    done = subprocess.run(
-        [BIN / "zeroclaw-plugin", "run", '{"name": "Zoë ☃"}'],
-        cwd=hello, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "Hello, Zo\\xeb \\u2603.\n")
+    done = command(
+        "zeroclaw-plugin", "run", '{"name": "Zoë ☃"}', cwd=hello, env={"PYTHONIOENCODING": "ascii"}
+    )
+    assert (done.status, done.out) == (0, "Hello, Zo\\xeb \\u2603.\n")
 
 
 @pytest.mark.req("PLG-038", "PAINS-9")
