@@ -37,6 +37,8 @@ _CENTRAL_ENTRY: Final = b"PK\x01\x02"
 """What every entry of a ZIP file's directory begins with."""
 _ENCRYPTED: Final = 0x1
 _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_LEVEL: Final = 6
+"""How hard an archive is compressed. A Python component at 9 is one percent smaller and takes four times as long."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The earliest time a ZIP file can hold."""
 # What the standard library raises on damaged archives, besides its own error.
@@ -122,7 +124,7 @@ def write_archive(package: AdmittedPackage) -> bytes:
             entry = zipfile.ZipInfo(path, _EPOCH)
             entry.create_system = 3
             entry.external_attr = (stat.S_IFREG | 0o644) << 16
-            archive.writestr(entry, content, zipfile.ZIP_DEFLATED, 9)
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED, _LEVEL)
     data = buffer.getvalue()
     # Reading it back applies every other rule, so what is written can be read.
     ArchiveReader(data, origin=f"the archive of {package.name}")
