@@ -209,6 +209,6 @@ def _is_same(descriptor: int, content: bytes | bytearray) -> bool:
     view = memoryview(content)
     for start in range(0, len(view), _PIECE):
         piece = view[start : start + _PIECE]
-        if os.pread(descriptor, len(piece), start) != piece:
+        if memoryview(os.pread(descriptor, len(piece), start)) != piece:
             return False
     return True

@@ -77,12 +77,12 @@ class FilePlacer:
         index = binding.session.attachments
         async with self._sessions.lock:
             binding.require_same(self._sessions)
-            with anyio.CancelScope(shield=True):
-                known = index.find(file.ref_id)
-                stored = await anyio.to_thread.run_sync(
-                    self._store, principal, binding, file, known, path, limiter=self._threads
-                )
-                index.keep(stored)
+            known = index.find(file.ref_id)
+            # Once the thread has begun, its end is waited for even by who is cancelled, and nothing comes between it and the index.
+            stored = await anyio.to_thread.run_sync(
+                self._store, principal, binding, file, known, path, limiter=self._threads
+            )
+            index.keep(stored)
         record(
             logger, logging.INFO, "a file was stored",
             action="file_stored", category="audit",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import PurePosixPath
@@ -195,7 +195,7 @@ def _entry(placed: Placed) -> FileEntry:
 
 
 @contextmanager
-def _about(index: int) -> Iterator[None]:
+def _about(index: int) -> Generator[None]:
     """Have an error say which file it is about."""
     try:
         yield
