@@ -103,7 +103,7 @@ class RemedyAction(Enum):
     EDIT_FILE = "edit_file"
     """``path``, and ``line`` and ``column`` where known: mend a file by hand."""
     INSTALL_EXTRA = "install_extra"
-    """``extra``, as ``distribution[extra]``: install a distribution's extra."""
+    """``extra``, and ``distribution`` where it is not the host's: install a distribution's extra."""
     RAISE_LIMIT = "raise_limit"
     """``limit``: the name of a bound of plugin calls; let plugins have more of it."""
     RAISE_COMPILE_LIMIT = "raise_compile_limit"

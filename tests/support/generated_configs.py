@@ -43,6 +43,13 @@ def configurations(draw: Draw) -> dict[str, Any]:
     for agent in tree.get("agents", {}).values():
         if "provider" in agent:
             agent["provider"] = draw(st.sampled_from(known))
+    gateway = tree.get("gateway", {})
+    if "host" in gateway:  # one that is safe with whatever else is set, and at every step towards it
+        gateway["host"] = draw(st.sampled_from(["127.0.0.1", "::1", "localhost"]))
+    if "allowed_origins" in gateway:
+        gateway["allowed_origins"] = draw(
+            st.lists(st.sampled_from(["https://a.example", "http://[::1]:1"]), max_size=2)
+        )
     return {"schema_version": SCHEMA_VERSION, **tree}
 
 

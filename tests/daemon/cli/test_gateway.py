@@ -72,7 +72,7 @@ def test_without_its_library_the_gateway_says_what_to_install(home, monkeypatch:
         anyio.run(open_it)
     assert raised.value.details == {"module": "websockets.server"}
     assert raised.value.remedy is not None
-    assert raised.value.remedy.arguments == {"extra": "zeroclaw-daemon[gateway]"}
+    assert raised.value.remedy.arguments == {"distribution": "zeroclaw-daemon", "extra": "gateway"}
 
 
 def test_the_gateway_is_off_until_it_is_switched_on(home) -> None:
@@ -98,8 +98,8 @@ def test_paths_of_the_certificate_start_from_the_configuration(home, tmp_path: P
     [
         ('host = "0.0.0.0"', "other machines are served over TLS alone"),
         ('host = "::"', "other machines are served over TLS alone"),
-        ('certificate = "a"', "set together"),
-        ('private_key = "a"', "set together"),
+        ('host = "0.0.0.0"\ncertificate = "a"', "other machines are served over TLS alone"),
+        ('host = "0.0.0.0"\nprivate_key = "a"', "other machines are served over TLS alone"),
         ('host = "example.com"', "an IP address, or on localhost"),
         ('allowed_origins = ["https://A.example"]', "an origin is scheme://host"),
         ('allowed_origins = ["https://a.example/"]', "an origin is scheme://host"),
@@ -123,6 +123,7 @@ def test_what_would_let_others_read_is_refused_with_its_line(home, zeroclaw, lin
         'enabled = true\nhost = "localhost"\nallowed_origins = ["https://a.example:8443", "http://[::1]:80"]',
         'enabled = true\nhost = "0.0.0.0"\ncertificate = "a"\nprivate_key = "b"',
         'host = "0.0.0.0"\ncertificate = "a"',
+        'enabled = true\ncertificate = "a"',
     ],
 )
 def test_what_is_safe_or_off_is_accepted(home, zeroclaw, lines: str) -> None:

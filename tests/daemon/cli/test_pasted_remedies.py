@@ -93,7 +93,7 @@ OTHERS: dict[RemedyAction, Callable[[str], Case]] = {
     RemedyAction.STOP_DAEMON: lambda h: ({"pid": h}, guarded("kill", h)),
     RemedyAction.MAKE_DIRECTORY: lambda h: ({"path": h}, guarded("mkdir -m 700", h)),
     RemedyAction.FREE_SPACE: lambda h: ({"path": h}, guarded("df -h", h)),
-    RemedyAction.INSTALL_EXTRA: lambda h: ({"extra": h}, ["pip", "install", h]),
+    RemedyAction.INSTALL_EXTRA: lambda h: ({"extra": h}, ["pip", "install", f"zeroclaw-host[{h}]"]),
     RemedyAction.RESTRICT_FILE: lambda h: ({"path": h}, guarded("chmod 600", h)),
 }
 """Commands of other programs."""

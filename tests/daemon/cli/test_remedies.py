@@ -71,7 +71,7 @@ EXAMPLES: dict[RemedyAction, tuple[dict[str, str], list[str] | None]] = {
     RemedyAction.MAKE_DIRECTORY: ({"path": "/a b"}, ["mkdir", "-m", "700", "/a b"]),
     RemedyAction.FREE_SPACE: ({"path": "/a b"}, ["df", "-h", "/a b"]),
     RemedyAction.EDIT_FILE: ({"path": "/c.toml", "line": "3", "column": "4"}, None),
-    RemedyAction.INSTALL_EXTRA: ({"extra": "zeroclaw-host[sdk]"}, ["pip", "install", "zeroclaw-host[sdk]"]),
+    RemedyAction.INSTALL_EXTRA: ({"extra": "sdk"}, ["pip", "install", "zeroclaw-host[sdk]"]),
     RemedyAction.RAISE_LIMIT: ({"limit": "call_fuel"}, ["config", "set", "plugins.limits.call_fuel"]),
     RemedyAction.RAISE_COMPILE_LIMIT: (
         {"limit": "seconds"},

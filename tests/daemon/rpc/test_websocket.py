@@ -591,6 +591,18 @@ async def test_a_port_that_nobody_holds_any_more_is_free_again() -> None:
         pass
 
 
+@pytest.mark.parametrize("given", ["certificate", "private_key"])
+async def test_half_a_certificate_is_no_plain_text(certified: Certified, given: str) -> None:
+    listener = WssListener(GatewaySettings(**{given: getattr(certified, given)}))
+    assert listener.endpoint.startswith("wss://")
+    with pytest.raises(GatewayCertificateUnusable, match="needs both") as raised:
+        async with listener.opened():
+            pytest.fail("it listens")
+    other = ({"certificate", "private_key"} - {given}).pop()
+    assert raised.value.remedy is not None
+    assert raised.value.remedy.arguments == {"path": f"gateway.{other}"}
+
+
 @pytest.mark.parametrize("fault", ["absent", "no_pem", "another_key", "encrypted"])
 async def test_a_certificate_that_cannot_be_used_is_named(
     tmp_path: Path, certified: Certified, fault: str

@@ -269,7 +269,8 @@ def _edit_file(arguments: Arguments, place: Place) -> Advice:
 
 
 def _install_extra(arguments: Arguments, place: Place) -> Advice:
-    return Advice("Install what is missing.", place.other("pip", "install", arguments.get("extra", "")))
+    wanted = f"{arguments.get('distribution', 'zeroclaw-host')}[{arguments.get('extra', '')}]"
+    return Advice("Install what is missing.", place.other("pip", "install", wanted))
 
 
 def _restrict_file(arguments: Arguments, place: Place) -> Advice:

@@ -323,13 +323,11 @@ class Config(Section):
     def _a_gateway_is_not_read_on_its_way(self) -> Config:
         """Plain text stays on this machine (D-35). Off, the gateway may be configured in any order."""
         gateway = self.gateway
-        if (gateway.certificate is None) != (gateway.private_key is None) and gateway.enabled:
-            missing = "certificate" if gateway.certificate is None else "private_key"
-            raise RuleBroken(("gateway", missing), "a certificate and its private key are set together")
-        if gateway.enabled and gateway.certificate is None and not gateway.loopback:
+        secured = gateway.certificate is not None and gateway.private_key is not None
+        if gateway.enabled and not secured and not gateway.loopback:
             raise RuleBroken(
                 ("gateway", "host"),
-                "other machines are served over TLS alone: set gateway.certificate and gateway.private_key, "
+                "other machines are served over TLS alone: set gateway.certificate and gateway.private_key first, "
                 "or let the gateway listen on 127.0.0.1",
             )
         return self

@@ -18,7 +18,9 @@ class GatewayNotInstalled(ZeroclawError):
     def __init__(self, module: str) -> None:
         super().__init__(
             f"the gateway needs {module}, which is not installed",
-            remedy=Remedy(RemedyAction.INSTALL_EXTRA, {"extra": "zeroclaw-daemon[gateway]"}),
+            remedy=Remedy(
+                RemedyAction.INSTALL_EXTRA, {"distribution": "zeroclaw-daemon", "extra": "gateway"}
+            ),
             details={"module": module},
         )
 

@@ -49,6 +49,11 @@ class GatewaySettings:
     private_key: str | None = None
     allowed_origins: tuple[str, ...] = ()
 
+    @property
+    def secured(self) -> bool:
+        """Whether TLS is wanted."""
+        return self.certificate is not None or self.private_key is not None
+
 
 class WssListener:
     """A TCP port that WebSockets come by."""
@@ -59,7 +64,7 @@ class WssListener:
         self._settings = settings
         self._clock = clock or SystemClock()
         self._limits = limits or WebSocketLimits()
-        self._rules = UpgradeRules(frozenset(settings.allowed_origins), settings.certificate is None)
+        self._rules = UpgradeRules(frozenset(settings.allowed_origins), not settings.secured)
         self._tls: ssl.SSLContext | None = None
         self._socket: socket.socket | None = None
         self._port = settings.port
@@ -68,7 +73,7 @@ class WssListener:
     def endpoint(self) -> str:
         """The address, as a client is given it."""
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
-        scheme = "ws" if self._settings.certificate is None else "wss"
+        scheme = "wss" if self._settings.secured else "ws"
         return f"{scheme}://{host}:{self._port}{PATH}"
 
     def opened(self) -> AbstractAsyncContextManager[None]:
@@ -128,8 +133,15 @@ class WssListener:
 
 
 def _context(settings: GatewaySettings) -> ssl.SSLContext | None:
-    if settings.certificate is None:
+    if settings.certificate is None and settings.private_key is None:
         return None
+    if settings.certificate is None or settings.private_key is None:
+        missing = "certificate" if settings.certificate is None else "private_key"
+        raise GatewayCertificateUnusable(
+            "the gateway has one of certificate and key, and needs both for TLS or none for plain text",
+            remedy=Remedy(RemedyAction.SET_CONFIG, {"path": f"gateway.{missing}"}),
+            details={"certificate": settings.certificate, "private_key": settings.private_key},
+        )
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         # Nobody is there to be asked for a password: a key that has one is a key that cannot be read.
