@@ -6,18 +6,21 @@ import inspect
 import json
 import os
 import socket
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from zeroclaw_daemon.agent.directory import FixedAgents
+from zeroclaw_daemon.agent.directory import Agent, FixedAgents
+from zeroclaw_daemon.agent.providers.echo import EchoProvider
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.config.schema import Config, PermissionProfile, User
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.base import AcceptFailed
 from zeroclaw_daemon.rpc.transport.claim import EndpointBusy
 from zeroclaw_daemon.rpc.transport.pipe import PipeFactory, PipeInstance, PipeListener
+from zeroclaw_daemon.rpc.transport.unix import UnixListener
 
 pytestmark = pytest.mark.anyio
 
@@ -203,3 +206,50 @@ async def served(listener: PipeListener, said: bytes) -> None:
     with anyio.fail_after(PATIENCE):
         assert await transport.receive(10) == said
     transport.close()
+
+
+TRANSCRIPT = (
+    b'{"jsonrpc":"2.0","method":"status","id":0}\n',
+    b'{"jsonrpc":"2.0","method":"initialize","params":{"tuiId":"tui_0000000a"},"id":1}\r\n\n',
+    b'{"jsonrpc":"2.0","method":"session/new","params":{"agentAlias":"assistant","sessionId":"s","cwd":"/"},"id":2}\n{',
+    b'\n[]\n{"id":"zc-out-0","result":1}\n{"jsonrpc":"2.0","method":"no/such","id":"\xc3\xbc\\ud800"}\n',
+    b'{"jsonrpc":"2.0","method":"session/prompt","params":{"sessionId":"s","prompt":"/chunks 9 abcdefghi"},"id":3}\n',
+)
+ANSWERED = 7
+"""Requests and malformed frames of the transcript."""
+
+
+@pytest.mark.req("RPC-020", "RPC-224")
+async def test_the_pipe_carries_the_bytes_of_the_socket(short_path: Path) -> None:
+    pipes, path = Pipes(), short_path / "daemon.sock"
+    agents = FixedAgents(Agent("assistant", EchoProvider(), "m"))
+    said: list[bytes] = []
+    for listener in (PipeListener(NAME, pipes), UnixListener(path, data_dir=short_path)):
+        authority = RosterAuthority(Config, None, os.geteuid())
+        server = Server(listener, agents=agents, authority=authority, version="1")
+        async with anyio.create_task_group() as tasks:
+            with anyio.fail_after(PATIENCE):
+                await tasks.start(server.serve)
+            if pipes.instances and not said:
+                client = pipes.instances[0].take()
+            else:
+                client = socket.socket(socket.AF_UNIX)
+                client.connect(str(path))
+                client.setblocking(False)
+            with client:
+                said.append(await converse(client))
+            server.stop()
+    assert said[0] == said[1]
+    assert said[0].count(b"\n") == ANSWERED + 9 + 1
+
+
+async def converse(client: socket.socket) -> bytes:
+    """Send the transcript piece by piece; every byte that comes until the prompt is answered."""
+    data = b""
+    with anyio.fail_after(PATIENCE):
+        for piece in TRANSCRIPT:
+            client.send(piece)
+        while b'"id":3}' not in data:
+            await anyio.wait_readable(client)
+            data += client.recv(65_536)
+    return data
