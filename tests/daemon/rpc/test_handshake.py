@@ -8,10 +8,11 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import anyio
 import pytest
 from rosters import InForce, grants, one_user
 
-from zeroclaw_daemon.authority.principal import Evidence
+from zeroclaw_daemon.authority.principal import Evidence, Principal
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.rpc.errors import (
@@ -229,3 +230,37 @@ async def test_a_method_without_parameters_ignores_any(serving: Serving, request
             assert "result" in await wire.answer_to(1)
         await wire.send({"jsonrpc": "2.0", "method": "session/new", "id": 2, "params": ["assistant"]})
         assert (await wire.answer_to(2))["error"]["code"] == INVALID_PARAMS
+
+
+class Deliberate(RosterAuthority):
+    """One that takes its time to say who somebody is."""
+
+    def __init__(self) -> None:
+        super().__init__(Config, None, os.geteuid())
+        self.asked, self.go = anyio.Event(), anyio.Event()
+
+    async def authenticate(self, evidence: Evidence) -> Principal:
+        self.asked.set()
+        await self.go.wait()
+        return await super().authenticate(evidence)
+
+
+@pytest.mark.req("RPC-026")
+@pytest.mark.parametrize("late", [False, True], ids=["in time", "too late"])
+async def test_the_deadline_of_the_handshake_covers_authentication(
+    serving: Serving, caplog: pytest.LogCaptureFixture, late: bool
+) -> None:
+    caplog.set_level(logging.INFO)
+    authority = Deliberate()
+    async with serving(authority=authority) as daemon, daemon.connect_raw() as wire:
+        await wire.send(b'{"jsonrpc":"2.0","method":"initialize","params":{},"id":1}')
+        await authority.asked.wait()
+        daemon.clock.advance(30.1 if late else 29.9)
+        await daemon.until(lambda: daemon.server.open_connections == (0 if late else 1))
+        authority.go.set()
+        if late:
+            assert await wire.rest() == []
+        else:
+            assert "result" in await wire.answer_to(1)
+    bound = [r for r in caplog.records if getattr(r, "zeroclaw", {}).get("action") == "principal_bound"]
+    assert len(bound) == (0 if late else 1)
