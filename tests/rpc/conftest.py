@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +58,17 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     if named is not None:
         yield Endpoint(named)
         return
+    with daemon_of_its_own() as endpoint:
+        yield endpoint
+
+
+@contextmanager
+def daemon_of_its_own(configuration: str = "") -> Iterator[Endpoint]:
+    """A daemon in a new home directory, with this configuration."""
     home = Path(tempfile.mkdtemp(prefix="zc-", dir="/tmp"))
+    if configuration:
+        (home / ".zeroclaw").mkdir(mode=0o700)
+        (home / ".zeroclaw" / "config.toml").write_text(configuration, encoding="utf-8")
     process = spawn(env=environment(home), cwd=home)
     try:
         ready(process)
@@ -65,3 +76,9 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     finally:
         end(process)
         shutil.rmtree(home)
+
+
+@pytest.fixture
+def configured_daemon() -> Callable[[str], AbstractContextManager[Endpoint]]:
+    """Starts a daemon with a configuration of its own."""
+    return daemon_of_its_own
