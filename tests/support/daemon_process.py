@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,10 +56,12 @@ def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str,
     return {**kept, "HOME": str(home), **(extra or {})}
 
 
-def spawn(*options: str, env: Mapping[str, str], cwd: Path) -> subprocess.Popen[str]:
-    """Start a daemon and do not wait for it."""
+def spawn(
+    *options: str, env: Mapping[str, str], cwd: Path, arguments: Sequence[str] = ()
+) -> subprocess.Popen[str]:
+    """Start a daemon and do not wait for it; ``arguments`` stand behind the name of the command."""
     return subprocess.Popen(
-        [PROGRAM, *options, "daemon"],
+        [PROGRAM, *options, "daemon", *arguments],
         env=env,
         cwd=cwd,
         stdin=subprocess.DEVNULL,

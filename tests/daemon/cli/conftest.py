@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -130,8 +130,13 @@ def start_daemon(home: Home) -> Iterator[StartDaemon]:
     """Starts daemons, waits until each is ready, and ends them all."""
     processes: list[subprocess.Popen[str]] = []
 
-    def start(*options: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> RunningDaemon:
-        process = spawn(*options, env=home.environment(env), cwd=cwd or home.path)
+    def start(
+        *options: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        arguments: Sequence[str] = (),
+    ) -> RunningDaemon:
+        process = spawn(*options, env=home.environment(env), cwd=cwd or home.path, arguments=arguments)
         processes.append(process)
         return ready(process)
 

@@ -200,7 +200,7 @@ class Server:
 
     def _goodbye(self, caller: Caller) -> None:
         """Forget what a client that is gone has begun to send (RPC-187), and record its going, with the sessions that stay
-        although it went (RPC-064).
+        although it went.
         """
         self.staging.drop(caller)
         facts: dict[str, JsonValue] = {}
