@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -59,6 +60,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         proven = sum(number in proofs for number in known)
         print(f"{proven} of {len(known)} requirements are named by a test")
         items.clear()
+
+
+def pytest_sessionstart() -> None:
+    # Nothing that is imported or collected goes away again; looking for garbage among it takes longer than most tests.
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

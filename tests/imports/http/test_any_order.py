@@ -107,8 +107,10 @@ HALF = 0.5
 DROPPED = 0.1
 """How many of the steps drop a handle."""
 
-GLANCE = 0.02
-"""Seconds for which a guest waits for anything at most, since it may wait for what will never come."""
+ANSWER = 0.02
+"""Seconds for which a guest waits for a response at most. One origin in five never gives one."""
+GLANCE = 0.002
+"""Seconds for which a guest waits for anything else, which mostly never comes."""
 
 
 class Steps:
@@ -128,7 +130,7 @@ class Steps:
             self.keep(self.net.call("[method]outgoing-body.write", body))
         future = self.net.handle(request)
         self.keep(future)
-        self.net.frame.wait(lambda: future.exchange.answered, "", until=self.net.frame.now() + GLANCE)
+        self.net.frame.wait(lambda: future.exchange.answered, "", until=self.net.frame.now() + ANSWER)
         found = self.net.call("[method]future-incoming-response.get", future)
         self.keep(found)
         response = found.value.value if isinstance(found, Ok) else None
