@@ -283,6 +283,24 @@ async def test_no_bytes_after_the_upgrade_harm_anybody(gate: Gates, frames: list
         assert "result" in await ask(other, "status")
 
 
+@pytest.mark.req("RPC-198")
+async def test_large_files_are_sent_by_local_clients_alone(gate: Gates, tmp_path: Path) -> None:
+    async with gate() as served, served.connect() as peer:
+        session = (await ask(peer, "session/new", {"agentAlias": "assistant"}))["result"]["sessionId"]
+        for method, params in (
+            ("file/upload/begin", {"session_id": session, "size_bytes": 1}),
+            ("file/upload/chunk", {"upload_id": "0" * 32, "offset": 0, "data_b64": "QQ=="}),
+            ("file/upload/commit", {"upload_id": "0" * 32}),
+        ):
+            error = (await ask(peer, method, params))["error"]
+            assert (error["code"], error["data"]["rule"]) == (-32012, "local_only"), method
+        files = {"session_id": session, "files": [{"data_b64": "QUJD", "filename": "a.txt"}]}
+        entry = (await ask(peer, "file/attach", files))["result"]["files"][0]
+        assert entry["size_bytes"] == 3
+        by_path = {"session_id": session, "files": [{"path": str(tmp_path / "paired-tokens.json")}]}
+        assert (await ask(peer, "file/attach", by_path))["error"]["data"]["rule"] == "local_only"
+
+
 # Who may connect.
 
 
