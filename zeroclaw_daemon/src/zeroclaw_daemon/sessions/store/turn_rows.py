@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from zeroclaw_daemon.agent.events import ToolCalled, ToolReturned
+from zeroclaw_daemon.agent.events import Approval, ToolCalled, ToolReturned
 from zeroclaw_daemon.agent.messages import Message
 from zeroclaw_daemon.sessions.store import transcript
 from zeroclaw_daemon.sessions.store.folding import fold, marker, messages_of, provider_safe
@@ -22,7 +22,6 @@ from zeroclaw_daemon.sessions.store.payloads import (
     load_event,
 )
 from zeroclaw_daemon.sessions.store.records import (
-    Approval,
     CallOutcome,
     Receipt,
     Settled,
