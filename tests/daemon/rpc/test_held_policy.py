@@ -13,7 +13,7 @@ import pytest
 from paused_folder import PATIENCE, PausedFolder
 from sending import b64, digest_of, staged, stored
 
-from zeroclaw_daemon.rpc.errors import AUTHENTICATION_REQUIRED, FORBIDDEN
+from zeroclaw_daemon.rpc.errors import AUTHENTICATION_REQUIRED, FORBIDDEN, SESSION_NOT_FOUND
 
 pytestmark = pytest.mark.anyio
 
@@ -185,3 +185,34 @@ async def test_a_sender_that_hangs_up_meanwhile_has_its_file_stored_and_its_char
         assert here.stored == [digest_of(b"abc")]
         assert here.daemon.server.staging.used_bytes == 0
         assert len(here.daemon.server.sessions.get(here.id).attachments) == 1
+
+
+@pytest.mark.req("RPC-212")
+async def test_a_session_that_goes_between_two_files_gets_the_first_alone(serving: Serving) -> None:
+    """Whoever wants the lock while a file is stored has it before the next one is."""
+    steps = PausedFolder()
+    async with (
+        serving(config=CONFIG, folder=steps) as daemon,
+        daemon.connect() as wire,
+        daemon.connect() as other,
+    ):
+        session = await wire.new_session()
+        kept = daemon.server.sessions.get(session)
+        files = [{"data_b64": b64(b"one")}, {"data_b64": b64(b"two")}]
+        params = {"session_id": session, "files": files}
+        try:
+            await wire.send({"jsonrpc": "2.0", "id": "f", "method": "file/attach", "params": params})
+            await daemon.until(steps.reached.is_set)
+            close = {"jsonrpc": "2.0", "id": 1, "method": "session/close", "params": {"sessionId": session}}
+            await other.send(close)
+            await daemon.until(lambda: daemon.server.sessions.lock.statistics().tasks_waiting == 1)
+        finally:
+            steps.go.set()
+        error = (await wire.answer_to("f"))["error"]
+        assert (error["code"], error["data"]) == (
+            SESSION_NOT_FOUND, {"reason": "session_not_found", "index": 1},
+        )  # fmt: skip
+        assert (await other.answer_to(1))["result"]["closed"] is True
+        workspace = daemon.config.file.parent / "agents" / "assistant" / "workspace"
+        assert stored(workspace) == [digest_of(b"one")]
+        assert len(kept.attachments) == 1
