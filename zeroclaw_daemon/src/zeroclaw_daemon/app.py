@@ -176,6 +176,8 @@ class Daemon:
                 tasks.start_soon(self._load_tools)
                 tasks.start_soon(self._improve_plugins)
                 self._terminal.say(f"zeroclaw daemon, process {os.getpid()}, serves {self._paths.endpoint}")
+                if (gateway := server.gateway_facts())["state"] == "listening":
+                    self._terminal.say(f"its gateway listens at {gateway['endpoint']}")
                 try:
                     cause = await self._until_told(signals, server)
                     record(

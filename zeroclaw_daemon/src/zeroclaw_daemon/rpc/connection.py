@@ -240,7 +240,10 @@ class Connection:
             return
         with self._handshake:
             await self._clock.sleep(self._limits.initialize_seconds)
-            record(logger, logging.WARNING, "no initialize came in time", action="initialize_timeout")
+            record(
+                logger, logging.WARNING, "no initialize came in time",
+                action="initialize_timeout", peer=self.peer.label,
+            )  # fmt: skip
             self.abort()
 
     def _hang_up(self) -> None:
