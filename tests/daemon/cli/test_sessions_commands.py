@@ -10,6 +10,8 @@ import pytest
 from daemon_process import PROGRAM
 from pseudo_terminal import PseudoTerminal
 
+from zeroclaw_daemon.rpc.methods.table import TABLE
+
 
 @pytest.fixture
 def piped(home):
@@ -194,3 +196,40 @@ def test_names_of_methods_are_completed(home) -> None:
         check=False,
     )
     assert done.stdout.split() == ["session/kill"]
+
+
+def test_the_protocol_describes_itself_without_a_daemon(zeroclaw) -> None:
+    document = zeroclaw("rpc", "--describe").json
+    assert document["openrpc"]
+    assert {method["name"] for method in document["methods"]} == set(TABLE)
+    one = zeroclaw("rpc", "--describe", "session/kill").json
+    assert one == next(method for method in document["methods"] if method["name"] == "session/kill")
+    outcome = zeroclaw("rpc", "--describe", "session/kil")
+    assert (outcome.status, outcome.out) == (5, "")
+    assert "there is session/kill" in outcome.err
+    assert zeroclaw("rpc").status == 2
+
+
+@pytest.mark.parametrize(
+    "arguments", [("prompt", "-"), ("rpc", "status", "-"), ("chat",)], ids=lambda arguments: arguments[0]
+)
+def test_what_is_piped_in_must_be_text(home, start_daemon, arguments: tuple[str, ...]) -> None:
+    if arguments == ("chat",):
+        start_daemon()
+    done = subprocess.run(
+        [PROGRAM, *arguments],
+        input=b"\xff\n",
+        env=home.environment(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert b"standard input is not UTF-8" in done.stderr
+
+
+def test_a_prompt_that_fits_no_line_is_told_so(start_daemon, piped) -> None:
+    start_daemon()
+    done = piped("x" * (9 * 1024 * 1024), "prompt", "-")
+    assert done.returncode == 3
+    assert "a line may have 8388608 bytes" in done.stderr

@@ -128,6 +128,31 @@ async def test_a_daemon_that_is_killed_in_the_middle_of_a_prompt_fails_it_at_onc
             await client.prompt("s", "again").finished()
 
 
+async def test_the_last_words_of_a_daemon_say_why_it_ended_the_connection(meet) -> None:
+    words = {"code": -32600, "message": "too long", "data": {"reason": "frame_too_large"}}
+    async with meet() as (client, daemon):
+        turn = client.prompt("s", "hi")
+        await daemon.asked("session/prompt")
+        await daemon.send({"id": None, "error": words})
+        daemon.hang_up()
+        with pytest.raises(ConnectionLost, match="too long") as caught:
+            await turn.finished()
+        assert caught.value.last_words is not None
+        assert caught.value.last_words.to_json() == words
+
+
+async def test_an_error_about_nothing_that_is_followed_by_something_is_no_last_word(meet) -> None:
+    async with meet() as (client, daemon):
+        turn = client.prompt("s", "hi")
+        await daemon.asked("session/prompt")
+        await daemon.send({"id": None, "error": {"code": -32600, "message": "no"}})
+        await daemon.update("s", "agent_message_chunk", text="a")
+        daemon.hang_up()
+        with pytest.raises(ConnectionLost) as caught:
+            await turn.finished()
+        assert caught.value.last_words is None
+
+
 async def test_cancelling_a_turn_asks_the_daemon_and_ends_with_what_there_is(meet) -> None:
     async with meet() as (client, daemon), anyio.create_task_group() as tasks:
         turn = client.prompt("s", "hi")

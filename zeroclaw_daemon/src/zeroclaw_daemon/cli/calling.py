@@ -61,6 +61,7 @@ _CLASSES: Final[Mapping[int, type[DaemonError]]] = {
     errors.PROTOCOL_MISMATCH: DaemonFoundInvalid,
     errors.SESSION_NOT_FOUND: DaemonFoundNothing,
     errors.UNKNOWN_METHOD: DaemonFoundNothing,
+    errors.INVALID_REQUEST: DaemonFoundInvalid,
     errors.SESSION_LIMIT: DaemonLimit,
     errors.CONNECTION_LIMIT: DaemonLimit,
     errors.AUTHENTICATION_REQUIRED: DaemonRefused,
@@ -104,8 +105,10 @@ def numbered(error: RemoteError) -> DaemonError:
     return type(found)(f"{found.message} ({word})", remedies=found.remedies, details=found.details)
 
 
-def as_daemon_gone(error: ConnectionLost) -> DaemonGone:
-    """The end of the connection as an error that says what to do."""
+def as_daemon_gone(error: ConnectionLost) -> DaemonError:
+    """The end of the connection as an error that says what to do: the daemon's last words, or that it is gone."""
+    if error.last_words is not None:
+        return as_daemon_error(RemoteError(error.last_words))
     return DaemonGone(
         f"the daemon is gone: {error.message}",
         remedy=Remedy(RemedyAction.START_DAEMON),

@@ -13,7 +13,7 @@ def chat(
     context: typer.Context,
     conversation: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="With --resume: which conversation; the latest without it."),
+        typer.Argument(metavar="ID", help="With --resume: which conversation; the latest without it."),
     ] = None,
     resume: Annotated[
         bool,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from zeroclaw_daemon.cli.calling import as_daemon_error, daemon
+from zeroclaw_daemon.cli.config_values import MAX_INPUT_BYTES
 from zeroclaw_daemon.cli.interrupts import Interrupts
 from zeroclaw_daemon.cli.output import report
 from zeroclaw_daemon.cli.person import Person, refusing
@@ -19,7 +20,7 @@ from zeroclaw_daemon.cli.turn_view import Style, TurnView
 from zeroclaw_daemon.cli.whom import close_conversation, open_conversation
 from zeroclaw_daemon.client import DaemonClient, RemoteError, Turn
 from zeroclaw_daemon.client.file_calls import FileUnusable
-from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.errors import UsageError, ZeroclawError
 from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ class Conversation:
         """
         with self._interrupts.ending():
             if not self._asks:
-                return sys.stdin.readline() or None
+                return _piped_line()
             import_module("readline")  # input() then has it edit the line
             try:
                 return input(self._prompt())
@@ -253,3 +254,17 @@ class Conversation:
 
 def _path(text: str) -> Path:
     return Path(text).expanduser()
+
+
+def _piped_line() -> str | None:
+    """The next line of standard input where nobody types; None at its end.
+
+    :raises UsageError: it is too long, or no UTF-8.
+    """
+    raw = sys.stdin.buffer.readline(MAX_INPUT_BYTES + 1)
+    if len(raw) > MAX_INPUT_BYTES:
+        raise UsageError(f"a line of standard input has more than {MAX_INPUT_BYTES} bytes")
+    try:
+        return raw.decode() or None
+    except UnicodeDecodeError:
+        raise UsageError("standard input is not UTF-8") from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zeroclaw_daemon.cli.config_values import from_input
 from zeroclaw_daemon.cli.environment import environment
 from zeroclaw_daemon.cli.whom import LATEST, close_conversation, open_conversation
 from zeroclaw_host.errors import UsageError
@@ -65,7 +66,7 @@ def prompt(
     current.json = as_json
     if resume and session is not None:
         raise UsageError("--session names a conversation already; leave --resume out")
-    said = sys.stdin.read() if text == "-" else text
+    said = from_input("the prompt") if text == "-" else text
     if not said.strip():
         raise UsageError("there is nothing to say: the prompt is blank")
     view = JsonView() if as_json else TurnView()

@@ -114,6 +114,7 @@ class Connection:
         self._hang_up_calls: dict[object, Callable[[], None]] = {}
         self._all_answered = anyio.Event()
         self._asked: dict[str, _Asked] = {}
+        self._last_words: ErrorObject | None = None
         self._next_id = 0
         self._faults = 0
         self._frame_left = self._limits.frame_seconds
@@ -193,7 +194,7 @@ class Connection:
         finally:
             del self._asked[request_id]
         if asked.response is None:
-            raise ConnectionLost(f"the connection ended before {method} was answered")
+            raise ConnectionLost(f"the connection ended before {method} was answered", self._last_words)
         if asked.response.error is not None:
             raise RemoteError(asked.response.error)
         return asked.response.result
@@ -290,6 +291,7 @@ class Connection:
 
     async def _take(self, line: bytes) -> None:
         envelope = classify(line)
+        self._last_words = None
         match envelope:
             case Request() if not envelope.wants_reply and self._handler.observe(envelope):
                 pass
@@ -329,6 +331,8 @@ class Connection:
         asked = self._asked.get(response.id) if isinstance(response.id, str) else None
         if asked is None or asked.response is not None:
             self._blame("a response to nothing", "response_unknown", length)
+            if response.id is None:
+                self._last_words = response.error  # if nothing follows, it says why
             return
         asked.response = response
         asked.answered.set()

@@ -173,13 +173,6 @@ class ProtocolMismatch(ZeroclawError):
         )
 
 
-class ConnectionLost(ZeroclawError):
-    """The connection ended before the answer came."""
-
-    code = "connection_lost"
-    kind = Kind.UNAVAILABLE
-
-
 class PeerSilent(ZeroclawError):
     """The peer did not answer in time."""
 
@@ -201,6 +194,19 @@ class ErrorObject:
         if self.data is not None:
             written["data"] = self.data
         return written
+
+
+class ConnectionLost(ZeroclawError):
+    """The connection ended before the answer came. ``last_words`` is the error with which the peer ended it, about no call
+    in particular, where it said one (RPC-234).
+    """
+
+    code = "connection_lost"
+    kind = Kind.UNAVAILABLE
+
+    def __init__(self, message: str, last_words: ErrorObject | None = None) -> None:
+        super().__init__(message if last_words is None else f"{message}: {last_words.message}")
+        self.last_words = last_words
 
 
 class RemoteError(ZeroclawError):
