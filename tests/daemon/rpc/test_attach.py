@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 from rosters import InForce, config_of, grants
 from sending import FILE, at, attached, b64, digest_of, staged, stored, uploaded
 
@@ -18,6 +21,9 @@ from zeroclaw_daemon.agent.providers.base import TextDelta
 from zeroclaw_daemon.agent.providers.scripted import ScriptedProvider
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.rpc.errors import FORBIDDEN, INTERNAL, INVALID_PARAMS, SESSION_NOT_FOUND
+from zeroclaw_daemon.rpc.methods.files import decoded
+from zeroclaw_daemon.sessions.durable import DurableSessions
+from zeroclaw_daemon.uploads.errors import Base64Invalid
 
 pytestmark = pytest.mark.anyio
 
@@ -439,3 +445,44 @@ async def test_a_blank_prompt_without_files_says_nothing(serving: Serving, attac
     async with serving() as daemon, daemon.connect() as wire:
         params = {"sessionId": await wire.new_session(), "prompt": " \n", "attachments": attachments}
         assert reason(await wire.fail("session/prompt", params)) == (INVALID_PARAMS, "invalid_params")
+
+
+@pytest.mark.parametrize("mode", ["acp", "chat"])
+async def test_what_is_kept_of_a_prompt_shows_its_files_and_a_session_taken_up_again_wants_them_anew(
+    serving: Serving, tmp_path: Path, mode: str
+) -> None:
+    durable = DurableSessions.at(tmp_path / "sessions")
+    try:
+        async with serving(durable=durable) as daemon, daemon.connect() as wire:
+            session = await wire.new_session(chatMode=mode, sessionId="s")
+            entry = await attached(wire, session, b"hello", filename="one.txt")
+            params = {"sessionId": session, "prompt": "look", "attachments": [entry]}
+            await wire.call("session/prompt", params)
+            await wire.call("session/close", {"sessionId": session})
+            shown = (await wire.call("session/messages", {"sessionId": session}))["messages"]
+            assert shown[0]["content"] == f"look\n{entry['marker']}"
+            await wire.new_session(chatMode=mode, sessionId="s")
+            assert reason(await wire.fail("session/prompt", params))[1] == "attachment_not_found"
+            again = await attached(wire, session, b"hello", filename="one.txt")
+            assert again == entry
+            await wire.call("session/prompt", params)
+    finally:
+        durable.close()
+
+
+# The one parser of this family.
+
+
+@given(st.binary(max_size=40))
+def test_what_is_base64_is_read_as_its_bytes(data: bytes) -> None:
+    assert decoded(b64(data)) == data
+
+
+@given(st.text(alphabet="AQz9+/-_= \n*é\ud800", max_size=12))
+def test_whatever_is_not_base64_is_refused(text: str) -> None:
+    plain = re.fullmatch(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", text)
+    if plain is None:
+        with pytest.raises(Base64Invalid):
+            decoded(text)
+    else:
+        assert len(decoded(text)) == len(text) * 3 // 4 - text.count("=")
