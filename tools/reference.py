@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import pkgutil
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -23,6 +25,8 @@ import zeroclaw_sdk
 from zeroclaw_daemon.cli.config_values import value_words
 from zeroclaw_daemon.cli.main import app as operator
 from zeroclaw_daemon.config import shape
+from zeroclaw_daemon.rpc.description.document import openrpc
+from zeroclaw_daemon.rpc.description.page import methods_page
 from zeroclaw_daemon.rpc.errors import CODES, KIND_CODES
 from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_sdk.cli.plugin import app as author
@@ -38,6 +42,8 @@ def main() -> int:
     pages = {
         "reference/errors.md": errors(),
         "reference/commands.md": commands(),
+        "reference/methods.md": methods(),
+        "reference/openrpc.json": json.dumps(openrpc(version("zeroclaw-daemon")), indent=2) + "\n",
         "config.md": config((DOCS / "config.md").read_text(encoding="utf-8")),
     }
     stale = [name for name, text in pages.items() if not same(DOCS / name, text)]
@@ -91,6 +97,18 @@ def first_sentence(thing: type | ModuleType) -> str:
     """The first sentence of a docstring, on one line."""
     text = " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
     return text.partition(". ")[0].rstrip(".") + "."
+
+
+def methods() -> str:
+    """Every method of the protocol."""
+    return (
+        f"# Methods\n\n{NOTICE}\n"
+        "What clients call on [the socket](../rpc.md). **Bold** parameters are required. The same, for programs, is in\n"
+        "[`openrpc.json`](openrpc.json).\n\n"
+        "Any call may be answered with `invalid_params` or `conflicting_spelling` (-32602), `initialize_required` or\n"
+        "`authentication_failed` (-32010), `forbidden` (-32012) and `internal` (-32603). What else a method may answer stands with it.\n\n"
+        f"{methods_page().rstrip()}\n"
+    )
 
 
 def commands() -> str:
