@@ -76,7 +76,9 @@ class TurnView:
         self._answers = answers or sys.stdout
         self._others = others or sys.stderr
         self._style = Style.of(self._others)
-        self._line_open = False
+        self._open: TextIO | None = None
+        """Where a line was begun that has not ended."""
+        self._thinking = False
 
     def event(self, update: Update) -> None:
         """Print one update as it comes."""
@@ -86,7 +88,7 @@ class TurnView:
             case client.AnswerChunk():
                 self.answer(update.text)
             case client.ThoughtChunk():
-                self.beside(f"… {update.text}")
+                self._thought(update.text)
             case client.ToolCall():
                 self.called(update.name, update.raw_input)
             case client.ToolResult():
@@ -108,10 +110,24 @@ class TurnView:
 
     def answer(self, text: str) -> None:
         """A piece of an answer."""
-        if text:
-            self._answers.write(visible_lines(text))
-            self._answers.flush()
-            self._line_open = not text.endswith("\n")
+        if self._thinking:
+            self.end_line()
+        self._write(self._answers, visible_lines(text))
+
+    def _thought(self, text: str) -> None:
+        """A piece of reasoning, on the line of the piece before it."""
+        if not self._thinking:
+            self.end_line()
+            text = f"… {text}"
+        self._write(self._others, visible_lines(text), self._style)
+        self._thinking = self._open is not None
+
+    def _write(self, stream: TextIO, text: str, style: Style | None = None) -> None:
+        if not text:
+            return
+        stream.write(f"{style.dim}{text}{style.plain}" if style else text)
+        stream.flush()
+        self._open = None if text.endswith("\n") else stream
 
     def called(self, name: str, arguments: Any) -> None:
         """A call of a tool."""
@@ -132,10 +148,10 @@ class TurnView:
 
     def end_line(self) -> None:
         """Have what comes next begin a line."""
-        if self._line_open:
-            self._answers.write("\n")
-            self._answers.flush()
-            self._line_open = False
+        if self._open is not None:
+            self._open.write("\n")
+            self._open.flush()
+        self._open, self._thinking = None, False
 
     def _plan(self, plan: PlanChanged) -> None:
         steps = [f"{_MARKS.get(entry.status, '[ ]')} {visible(entry.content)}" for entry in plan.entries]
