@@ -219,12 +219,14 @@ async def test_an_answer_counts_until_its_time_is_up(answered: bool) -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
 )
+LONG = st.text(min_size=1, max_size=4).map(lambda text: text * (MAX_SUMMARY // 2))
 
 
-@given(arguments=JSON | st.text(min_size=MAX_SUMMARY - 20))
+@given(arguments=JSON | LONG)
 def test_a_summary_is_one_bounded_line_that_moves_no_terminal(arguments: Any) -> None:
     shown = summary(arguments)
     assert len(shown) <= MAX_SUMMARY
