@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -478,8 +479,18 @@ def test_what_is_base64_is_read_as_its_bytes(data: bytes) -> None:
     assert decoded(b64(data)) == data
 
 
+def test_every_short_text_of_letters_and_padding_is_judged_by_the_grammar() -> None:
+    for length in range(10):
+        for letters in product("Q=", repeat=length):
+            _judge("".join(letters))
+
+
 @given(st.text(alphabet="AQz9+/-_= \n*é\ud800", max_size=12))
 def test_whatever_is_not_base64_is_refused(text: str) -> None:
+    _judge(text)
+
+
+def _judge(text: str) -> None:
     plain = re.fullmatch(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", text)
     if plain is None:
         with pytest.raises(Base64Invalid):
