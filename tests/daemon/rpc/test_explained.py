@@ -22,6 +22,8 @@ from zeroclaw_daemon.rpc.errors import AUTHENTICATION_REQUIRED, FORBIDDEN
 from zeroclaw_daemon.rpc.methods.table import TABLE
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession
 from zeroclaw_daemon.sessions.permit import TurnPermit
+from zeroclaw_daemon.sessions.store.chat import ChatStore
+from zeroclaw_daemon.sessions.store.records import NewSession
 
 pytestmark = pytest.mark.anyio
 
@@ -115,14 +117,16 @@ def calls(method: str) -> Iterator[tuple[dict[str, Any], list[Question]]]:
         yield {"path": "agents"}, [{}]
 
 
-def lay_out(daemon: Any, text: str) -> None:
-    """The file and the sessions as they were before any call; the sessions are the limited user's."""
+def lay_out(daemon: Any, text: str, kept: ChatStore) -> None:
+    """The file and the sessions as they were before any call; the sessions are the limited user's, live and kept."""
     if daemon.config.text != text:
         daemon.config.file.write_text(text)
     for session in daemon.server.sessions.all():
         daemon.server.sessions.remove(session)
     workspace = str(daemon.config.file.parent)
     for agent in AGENTS[:2]:
+        if kept.find(agent) is None:
+            kept.create(NewSession(agent, agent, workspace, None, "user:me"))
         permit = TurnPermit(SystemClock())
         daemon.server.sessions.add(
             LiveSession(agent, agent, ChatMode.CHAT, workspace, permit, owner="user:me")
@@ -143,6 +147,7 @@ def explained(policy: Policy, user: str, method: str, question: Question) -> Exp
 async def test_an_explanation_is_what_the_daemon_does(serving: Serving, seed: int) -> None:
     text = file_of(Random(seed))
     async with serving(config=text, socket=True) as daemon, daemon.connect(initialize=False) as wire:
+        kept = ChatStore(daemon.path.parent / "sessions" / "sessions.db")
         config = daemon.config.source.current().config
         policy = Policy.of(config)
         mine = config.users["me"].uid == os.geteuid()
@@ -151,11 +156,11 @@ async def test_an_explanation_is_what_the_daemon_does(serving: Serving, seed: in
         assert explained(policy, user, "initialize", {}).allowed is entered
         for method in TABLE:
             for params, questions in calls(method) if method != "initialize" else ():
-                lay_out(daemon, text)
+                lay_out(daemon, text, kept)
                 code = (await wire.ask(method, params)).get("error", {"code": 0})["code"]
                 told = all(explained(policy, user, method, each).allowed for each in questions)
                 assert told is (code not in (FORBIDDEN, AUTHENTICATION_REQUIRED)), (method, params, code)
-        lay_out(daemon, text)
+        lay_out(daemon, text, kept)
         for tool in TOOLS:
             assert explained(policy, user, "session/prompt", {"tool": tool}).answers[-1].decision.allowed is (
                 await runs(daemon, tool)
