@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import anyio
 import pytest
 
 from zeroclaw_daemon.client import Decision, UnexpectedAnswer, Verdict
@@ -13,6 +14,7 @@ from zeroclaw_daemon.client.file_calls import FileCalls
 from zeroclaw_daemon.client.session_calls import SessionCalls
 from zeroclaw_daemon.rpc.methods.file_models import AttachedFile
 from zeroclaw_daemon.rpc.methods.table import TABLE
+from zeroclaw_daemon.sessions.live import ChatMode
 
 pytestmark = pytest.mark.anyio
 
@@ -34,6 +36,18 @@ GIVEN: dict[str, Any] = {
     "upload_id": "u",
     "offset": 0,
     "data": b"x",
+    "chat_mode": ChatMode.ACP,
+    "cwd": "/",
+    "interaction_surface": "zerocode_code",
+    "keep_siblings": True,
+    "limit": 1,
+    "before_index": 1,
+    "cursor": "1.0",
+    "query": "milk",
+    "prefix": "gateway",
+    "comment": "why",
+    "filename": "f",
+    "sha256": "0" * 64,
 }
 ELSEWHERE = {"initialize", "status", "session/prompt"}
 """Calls of the client itself, which other tests make."""
@@ -55,14 +69,14 @@ async def test_every_method_of_the_table_can_be_called_and_takes_what_is_sent() 
     for name, call in inspect.getmembers(Recorder(), inspect.iscoroutinefunction):
         if name.startswith("_") or name in ("ask", "call", "upload", "upload_file"):
             continue
-        wanted = [
-            each.name for each in inspect.signature(call).parameters.values() if each.default is each.empty
-        ]
-        with pytest.raises(Called) as made:
-            await call(**{each: GIVEN[each] for each in wanted})
-        method, params = made.value.args
-        if (model := TABLE[method].params) is not None:
-            model.parse(params)
+        parameters = inspect.signature(call).parameters.values()
+        for given in (parameters, [each for each in parameters if each.default is each.empty]):
+            with pytest.raises(Called) as made:
+                await call(**{each.name: GIVEN[each.name] for each in given})
+            method, params = made.value.args
+            if (model := TABLE[method].params) is not None:
+                model.parse(params)
+                assert params.keys() <= model.members().keys(), name
         seen.add(method)
     assert seen | ELSEWHERE == set(TABLE)
 
@@ -81,8 +95,6 @@ async def test_an_answer_that_cannot_be_read_is_told_without_its_values(meet) ->
             with pytest.raises(UnexpectedAnswer) as caught:
                 await client.session_state("s")
             answers.append(caught.value)
-
-        import anyio
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)

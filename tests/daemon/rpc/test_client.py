@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
+from zeroclaw_daemon.client import (
+    Accepted,
+    ApprovalRequest,
+    Decision,
+    Question,
+    ToolResult,
+    Verdict,
+    open_client,
+)
+from zeroclaw_daemon.clock import ManualClock, SystemClock
 from zeroclaw_daemon.rpc.client import Client, connected
 from zeroclaw_daemon.rpc.errors import ConnectionLost, RemoteError
 from zeroclaw_daemon.rpc.transport.base import Transport
@@ -122,3 +134,108 @@ async def test_the_client_and_the_daemon_understand_each_other(serving: Serving)
         with pytest.raises(RemoteError) as caught:
             await client.call("session/new", {"agentAlias": "nobody"})
         assert caught.value.reason == "agent_not_found"
+
+
+class LosesOneReply:
+    """A connection on which one line of the daemon never arrives."""
+
+    def __init__(self, transport: Transport, holding: bytes) -> None:
+        self._transport = transport
+        self._holding = holding
+        self._unread = b""
+        self.lost = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    async def receive(self, max_bytes: int) -> bytes:
+        while b"\n" not in self._unread:
+            data = await self._transport.receive(max_bytes)
+            if not data:
+                return b""
+            self._unread += data
+        line, self._unread = self._unread.split(b"\n", 1)
+        if not self.lost and self._holding in line:
+            self.lost += 1
+            return await self.receive(max_bytes)
+        return line + b"\n"
+
+
+@pytest.mark.parametrize("holding", [b'"received_bytes":5242880', b'"workspace_path"'])
+async def test_a_file_of_ten_mebibytes_whose_reply_is_lost_lands_once(
+    serving: Serving, tmp_path: Path, holding: bytes
+) -> None:
+    data = bytes(range(256)) * 40960
+    clock = ManualClock()
+    async with serving(socket=True, clock=SystemClock()) as daemon:
+        lossy = LosesOneReply(await connect(daemon.path), holding)
+        async with open_client(lossy, clock=clock) as client, anyio.create_task_group() as tasks:
+            session = (await client.new_session("assistant")).session_id
+            entries: list[Any] = []
+
+            async def upload() -> None:
+                entries.append(await client.upload(session, data, filename="large.bin"))
+
+            tasks.start_soon(upload)
+            with anyio.fail_after(60):
+                while not (lossy.lost and clock.waits):
+                    await anyio.lowlevel.checkpoint()
+            clock.advance(30)
+            with anyio.fail_after(60):
+                while not entries:
+                    await anyio.lowlevel.checkpoint()
+            again = await client.upload(session, data)
+    [stored] = (tmp_path / "uploads").iterdir()
+    assert stored.read_bytes() == data
+    assert entries[0].deduplicated is (holding == b'"workspace_path"')
+    assert (again.deduplicated, again.ref_id) == (True, entries[0].ref_id)
+
+
+async def test_the_typed_client_holds_a_conversation_with_the_daemon(serving: Serving) -> None:
+    async def approve(request: ApprovalRequest) -> Verdict:
+        return Verdict(Decision.ALLOW_ONCE if "40" in request.arguments_summary else Decision.REJECT)
+
+    async def answer(question: Question) -> Accepted:
+        return Accepted({"answer": question.message.upper()})
+
+    config = "schema_version = 1\n[agents.assistant]\n"
+    async with (
+        serving(socket=True, config=config, clock=SystemClock()) as daemon,
+        open_client(await connect(daemon.path), approve=approve, answer=answer) as client,
+    ):
+        assert client.introduced is not None
+        assert "session/prompt" in client.introduced.capabilities
+        opened = await client.new_session("assistant", session_id="s")
+        assert (opened.message_count, (await client.status()).session_ids) == (0, ["s"])
+        for prompt, told in (
+            ('/tool bash {"command": "echo $((40 + 2))"}', "42"),
+            ('/tool bash {"command": "echo $((50 + 2))"}', "rejected"),
+            ('/tool ask_user {"question": "why?"}', "WHY?"),
+        ):
+            turn = client.prompt("s", prompt)
+            results = [each async for each in turn if isinstance(each, ToolResult)]
+            assert [told in each.raw_output for each in results] == [True]
+            assert turn.result.stop_reason == "end_turn"
+        page = await client.messages("s", limit=2)
+        assert page.start is not None
+        older = await client.messages("s", before_index=page.start)
+        assert [entry.kind for entry in (*older.messages, *page.messages)].count("tool_result") == 3
+        assert (await client.messages_page("s")).has_older is False
+        assert (await client.session_state("s")).state == "idle"
+        configured = await client.configure_session("s", {"model": "m", "temperature": 0.5})
+        assert (configured.overrides.model, configured.overrides.temperature) == ("m", 0.5)
+        assert (await client.prompt("s", "/model").finished()).content == "m"
+        assert [row.session_id for row in (await client.list_acp_sessions()).sessions] == ["s"]
+        assert (await client.list_sessions()).sessions == []
+        assert (await client.kill_session("s")).killed
+        assert (await client.delete_session("s")).deleted
+        assert (await client.config_set("gateway.port", 5)).set
+        assert (await client.config_get("gateway.port")).value == "5"
+        assert (await client.config()).model_extra is not None
+        assert (await client.config_delete("gateway.port")).deleted
+        assert [each.path for each in (await client.config_list("gateway.port")).entries] == ["gateway.port"]
+        assert (await client.config_validate()).valid
+        await client.map_key_create("agents", "ada")
+        assert (await client.map_key_rename("agents", "ada", "bob")).new == "bob"
+        assert "bob" in (await client.map_keys("agents")).keys
+        assert (await client.map_key_delete("agents", "bob")).deleted
