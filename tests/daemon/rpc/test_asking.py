@@ -134,8 +134,9 @@ async def decide(wire: Any, asked: Frame, decision: str, **more: Any) -> Frame:
 
 
 @pytest.mark.req("RPC-128", "RPC-243")
-async def test_a_tool_waits_for_consent_and_then_runs_once(asking: Asking) -> None:
-    async with asking(*calls({"text": "a"}), policy=ASK) as it, it.daemon.connect() as wire:
+@pytest.mark.parametrize("socket", [False, True])
+async def test_a_tool_waits_for_consent_and_then_runs_once(asking: Asking, socket: bool) -> None:
+    async with asking(*calls({"text": "a"}), policy=ASK, socket=socket) as it, it.daemon.connect() as wire:
         session = await wire.new_session()
         await wire.send(prompt(session))
         asked = await next_of(wire, "approval_request")
@@ -451,9 +452,10 @@ async def test_tools_that_a_caller_may_not_run_are_not_there(serving: Serving, u
 
 
 @pytest.mark.req("RPC-086", "RPC-087", "RPC-089")
-async def test_a_question_is_a_request_and_its_answer_reaches_the_tool(asking: Asking) -> None:
+@pytest.mark.parametrize("socket", [False, True])
+async def test_a_question_is_a_request_and_its_answer_reaches_the_tool(asking: Asking, socket: bool) -> None:
     scripts = calls({"question": "Go on?"}, {"question": "Really?"}, tool="ask_user")
-    async with asking(*scripts) as it, it.daemon.connect() as wire:
+    async with asking(*scripts, socket=socket) as it, it.daemon.connect() as wire:
         session = await wire.new_session()
         await wire.send(prompt(session))
         asked = await next_question(wire)
