@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, nullcontext
@@ -20,6 +22,8 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from rosters import InForce, config_of, grants
+from sending import begin, chunk, digest_of, stored
 
 from zeroclaw_daemon.agent.approval_policy import ApprovalPolicy
 from zeroclaw_daemon.agent.built_in import BUILT_IN_TOOLS
@@ -28,6 +32,8 @@ from zeroclaw_daemon.agent.messages import ToolCall
 from zeroclaw_daemon.agent.providers.base import TextDelta, ThoughtDelta
 from zeroclaw_daemon.agent.providers.scripted import ScriptedProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
+from zeroclaw_daemon.authority.roster import RosterAuthority
+from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.sessions.durable import DurableSessions
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
@@ -352,3 +358,89 @@ async def test_the_moments_that_are_tried_reach_beyond_the_turn(
                 await anyio.lowlevel.checkpoint()
             said = [json.loads(line) for line in bytes(wire.transport._incoming.bytes).splitlines()]
             assert said[-1]["id"] == PROMPT
+
+
+# A file that is stored while its session, or the right to it, is taken away.
+
+ANN, ROOT = 5001, 5002
+SENDER = grants(
+    "sessions:create", "sessions:update", "sessions:read", "files:create", allowed_agents=["assistant"]
+)
+RECEIVER = grants("sessions:create", "sessions:update", "sessions:read", allowed_agents=["assistant"])
+STORED_WITHIN = 20
+"""More turns of the event loop than a file takes to be stored."""
+
+
+def people(profile: Any) -> Config:
+    users = {
+        "ann": {"uid": ANN, "permission_profiles": ["her"]},
+        "root": {"uid": ROOT, "permission_profiles": ["all"]},
+    }
+    return config_of({"users": users, "permission_profiles": {"her": profile, "all": {"admin": True}}})
+
+
+@pytest.mark.req("PAINS-22", "PAINS-23", "RPC-203", "RPC-205", "RPC-208")
+@pytest.mark.parametrize("taken_first", [False, True], ids=["commit first", "commit second"])
+@pytest.mark.parametrize("move", ["revoke", "close", "kill", "replace", "hang_up"])
+async def test_a_file_is_stored_and_told_or_neither(
+    stage: Stage, serving: Serving, tmp_path: Path, move: str, taken_first: bool
+) -> None:
+    refused = 0
+    for wait in range(STORED_WITHIN):
+        in_force = InForce(people(SENDER))
+        authority = RosterAuthority(in_force, None, os.geteuid())
+        shutil.rmtree(tmp_path / "uploads", ignore_errors=True)
+        before = len(anyio.get_running_tasks())
+        async with serving(authority=authority) as daemon:
+            async with daemon.connect(uid=ANN) as wire, daemon.connect(uid=ROOT) as other:
+                ann, root = Player(wire, ""), Player(other, "")
+                session = await wire.new_session()
+                upload = await begin(wire, session, 3)
+                assert await chunk(wire, upload, 0, b"abc") == 3
+
+                async def take_away(
+                    ann: Player = ann,
+                    root: Player = root,
+                    in_force: InForce = in_force,
+                    session: str = session,
+                ) -> None:
+                    match move:
+                        case "revoke":
+                            in_force.config = people(RECEIVER)
+                        case "hang_up":
+                            ann.hang_up()
+                        case "replace":
+                            again = {"agentAlias": "assistant", "sessionId": session, "chatMode": "acp"}
+                            await root.ask("session/new", "move", **again)
+                        case _:
+                            await root.ask(f"session/{move}", "move", sessionId=session)
+
+                if taken_first:
+                    await take_away()
+                else:
+                    await ann.ask("file/upload/commit", "commit", upload_id=upload)
+                for _ in range(wait):
+                    await anyio.lowlevel.checkpoint()
+                if taken_first:
+                    await ann.ask("file/upload/commit", "commit", upload_id=upload)
+                else:
+                    await take_away()
+                if not ann.gone:
+                    await ann.hear_out()
+                    (answer,) = ann.frames
+                    kept = stored(tmp_path)
+                    if "result" in answer:
+                        assert kept == [digest_of(b"abc")]
+                    else:
+                        refused += 1
+                        assert answer["error"]["code"] in (-32000, -32012), answer
+                        assert kept == []
+                    await wire.assert_silent()
+                await root.hear_out()
+                assert set(root.answers.values()) <= {1}
+            await daemon.until(lambda daemon=daemon: daemon.server.open_connections == 0)
+            assert daemon.server.staging.used_bytes == 0
+            assert set(stored(tmp_path)) <= {digest_of(b"abc")}
+        assert len(anyio.get_running_tasks()) == before
+    if move != "hang_up":
+        assert (refused > 0) if taken_first or move == "revoke" else (refused < STORED_WITHIN)
