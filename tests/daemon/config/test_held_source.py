@@ -107,6 +107,8 @@ def test_who_wants_to_hold_what_is_being_replaced_holds_the_new_one(tmp_path: Pa
 
     holding = threading.Thread(target=hold)
     with house.source.between_holds(0):
+        with pytest.raises(ConfigBusy, match="saved"), house.source.held(0):
+            pass
         holding.start()
         assert began.wait(PATIENCE)
         house.edit(8)

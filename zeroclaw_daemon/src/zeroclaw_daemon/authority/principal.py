@@ -130,7 +130,7 @@ class Authority(Protocol):
         proves it, the paired tokens (RPC-211). A change waits for the block's end. For a moment, and never on the event loop:
         it blocks, and whoever wants to write the configuration or the tokens waits meanwhile.
 
-        :raises ConfigBusy: the tokens are being written for too long.
+        :raises ConfigBusy: the tokens or the configuration are being written for too long.
         :raises StorageError: the lock file of the tokens cannot be opened.
         """
         ...

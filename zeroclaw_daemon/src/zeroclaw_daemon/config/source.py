@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from zeroclaw_daemon.config.file import Snapshot, load, parse, read_bytes, revision_of
-from zeroclaw_daemon.config.saving import ConfigBusy, Stamp, stamp_of
+from zeroclaw_daemon.config.saving import LOCK_WAIT_SECONDS, ConfigBusy, Stamp, stamp_of
 from zeroclaw_host.errors import StorageError, ZeroclawError
 
 
@@ -107,12 +107,19 @@ class ConfigSource:
             self._put_in_force(snapshot)
 
     @contextmanager
-    def held(self) -> Generator[None]:
+    def held(self, wait: float = LOCK_WAIT_SECONDS) -> Generator[None]:
         """Keep the snapshot in force while the block runs, after a last look at the file: what is saved waits for it, what is
         edited by hand is not looked at before its end (RPC-211). Blocks while something is being saved.
+
+        :param wait: the longest, in seconds.
+        :raises ConfigBusy: something is being saved for longer.
         """
         with self._turn:
-            self._turn.wait_for(lambda: not self._replacing)
+            if not self._turn.wait_for(lambda: not self._replacing, wait):
+                raise ConfigBusy(
+                    f"the configuration has been being saved for more than {wait:g} seconds",
+                    details={"path": str(self._path)},
+                )
             self.current()
             self._holds += 1
         try:

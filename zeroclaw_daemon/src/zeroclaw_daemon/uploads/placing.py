@@ -71,6 +71,7 @@ class FilePlacer:
         :raises AuthenticationFailed: the principal is nobody any more.
         :raises Forbidden: it has no right to send files, to this session, to this agent or from that path.
         :raises AgentNotFound: the agent is gone.
+        :raises ConfigBusy: what decides is being written for too long.
         :raises UploadsFolderUnsafe: there is a link where the folder should be.
         :raises StorageError: the file cannot be stored.
         """
