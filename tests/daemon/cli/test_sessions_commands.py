@@ -127,6 +127,19 @@ def test_a_prompt_refuses_aloud_where_nobody_can_consent_and_asks_where_somebody
         assert at.ends() == 0
 
 
+def test_ctrl_c_ends_a_prompt_with_its_turn_and_its_session(home, start_daemon, zeroclaw) -> None:
+    start_daemon()
+    command = [PROGRAM, "prompt", "/slow 600000 one two"]
+    with PseudoTerminal(command, env=home.environment(), cwd=home.path) as at:
+        at.expect("one ")
+        at.type("\x03")
+        assert at.ends() == 130
+        assert "Traceback" not in at.text
+    assert zeroclaw("status", "--json").json["sessionIds"] == []
+    [kept] = zeroclaw("sessions", "list", "--json").json
+    assert "one" in zeroclaw("sessions", "show", kept["sessionId"]).out
+
+
 def test_any_method_can_be_called_and_a_refusal_says_code_and_reason(start_daemon, zeroclaw, piped) -> None:
     start_daemon()
     assert zeroclaw("rpc", "status").json["activeSessions"] == 0

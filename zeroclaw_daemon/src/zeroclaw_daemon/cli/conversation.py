@@ -97,8 +97,8 @@ class Conversation:
 
     async def hold(self) -> int:
         """Say what there is to know, and take lines until the person leaves; the exit status."""
+        await self._begin()
         with self._interrupts.caught():
-            await self._begin()
             status = await self._go_on()
         if not self._abandoned:  # a turn that still runs would be waited for; it ends with the connection
             await close_conversation(self._client, self._id)
@@ -226,13 +226,16 @@ class Conversation:
         if not rest:
             self._view.beside("say which: /attach PATH")
             return
-        try:
-            entry = await self._client.upload_file(self._id, _path(rest))
-        except FileUnusable as error:
-            self._view.beside(error.message)
+        with anyio.CancelScope() as scope, self._interrupts.calling(scope.cancel):
+            try:
+                entry = await self._client.upload_file(self._id, _path(rest))
+            except FileUnusable as error:
+                self._view.beside(error.message)
+                return
+            self._files.append(entry)
+            self._view.beside(f"{rest} goes with what you say next, as {entry.marker}")
             return
-        self._files.append(entry)
-        self._view.beside(f"{rest} goes with what you say next, as {entry.marker}")
+        self._view.beside(f"{rest} is not sent")
 
     def _read_line(self) -> str | None:
         """What a person types next, edited and remembered as the line editor does it; None at the end of the input.

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from zeroclaw_daemon.rpc.methods.session import NewResult
 
 DEFAULT_AGENT = "assistant"
+CLOSE_SECONDS = 10.0
+"""How long a command waits for that at most: a turn that is cancelled has five seconds to end."""
 LATEST = ""
 """In place of an id: the conversation that was spoken in last."""
 
@@ -41,9 +43,12 @@ async def open_conversation(
 
 
 async def close_conversation(client: DaemonClient, session_id: str) -> None:
-    """End its life in the daemon's memory, where it has one; what is stored stays."""
+    """End its life in the daemon's memory, where it has one; what is stored stays. A command that Ctrl-C ends does it too."""
+    import anyio
+
     try:
-        await client.close_session(session_id)
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            await client.close_session(session_id)
     except RemoteError as error:
         if error.reason != "session_not_found":  # a turn that failed or was cut off has ended it already
             raise
