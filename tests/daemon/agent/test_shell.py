@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,10 @@ def alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def entries(directory: Path) -> list[Path]:
+    return list(directory.iterdir())
 
 
 def open_files() -> int:
@@ -156,7 +161,7 @@ async def test_a_command_that_is_cancelled_while_it_starts_leaves_nothing(
     with anyio.CancelScope() as scope:
 
         def begun(pid: int, flags: int = 0) -> int:
-            scope.cancel()
+            anyio.from_thread.run_sync(scope.cancel)
             started.append(pid)
             return pidfd_open(pid, flags)
 
@@ -187,6 +192,38 @@ async def test_what_cannot_be_started_says_why_and_leaves_nothing(
     assert "the shell cannot be started: " in raised.value.message
     assert command not in raised.value.message
     assert open_files() == before
+
+
+async def test_where_no_descriptor_is_left_the_command_that_was_begun_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = open_files()
+    started: list[int] = []
+
+    def none_left(pid: int, flags: int = 0) -> int:
+        started.append(pid)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "pidfd_open", none_left)
+    with pytest.raises(ShellUnavailable, match="Too many open files"):
+        await shell("sleep 1000", tmp_path)
+    assert not alive(started[0])
+    assert open_files() == before
+
+
+async def test_where_the_system_cannot_tell_of_an_exit_nothing_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    with pytest.raises(ShellUnavailable, match="on Linux alone"):
+        await shell("touch there", tmp_path)
+    assert entries(tmp_path) == []
+
+
+async def test_a_command_that_looks_like_an_option_is_a_command(tmp_path: Path) -> None:
+    ended = await shell("-l", tmp_path)
+    assert ended.status == 127
+    assert "not found" in ended.output
 
 
 async def test_a_directory_that_is_gone_is_said_to_be(tmp_path: Path) -> None:

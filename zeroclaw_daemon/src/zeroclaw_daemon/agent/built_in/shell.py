@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -81,66 +81,96 @@ async def run(
 
     :raises ShellUnavailable: it could not be started.
     """
-    # On a thread, because it waits for a file system. Who is cancelled meanwhile gets the process all the same, and ends it.
-    process = await anyio.to_thread.run_sync(partial(_start, command, directory, environment))
+    # On a thread, because it waits for a file system. Who is cancelled meanwhile gets the shell all the same, and ends it.
+    shell = await anyio.to_thread.run_sync(partial(_start, command, directory, environment))
     output = BoundedOutput()
-    async with _group_of(process) as exited:
+    async with _ended(shell):
         with clock.move_on_after(seconds) as time:
-            await _collect(process, exited, output)
+            await _collect(shell, output)
         in_time = not time.cancelled_caught
-    return Ended(output.text(), process.returncode if in_time else None)
+    return Ended(output.text(), shell.process.returncode if in_time else None)
 
 
-def _start(command: str, directory: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+@dataclass(frozen=True, slots=True)
+class _Shell:
+    """A shell that leads a group of its own. ``exited`` is a descriptor that can be read once it has exited, ``pipe`` the one
+    that it prints to.
+
+    It is not reaped before its group is ended: until then its number, which is its group's, belongs to nobody else.
+    """
+
+    process: subprocess.Popen[bytes]
+    exited: int
+    pipe: int
+
+    def kill(self) -> None:
+        """End the whole group."""
+        _kill(self.process)
+
+    def close(self) -> None:
+        """Reap it, if it has exited, and close what is open."""
+        self.process.poll()
+        os.close(self.pipe)
+        os.close(self.exited)
+
+
+def _start(command: str, directory: str, environment: Mapping[str, str]) -> _Shell:
     if not hasattr(os, "pidfd_open"):
         raise ShellUnavailable("commands can be run on Linux alone")
     try:
-        return subprocess.Popen(
-            [_SHELL, "-c", command],
-            cwd=directory,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        pipe, printed = os.pipe()
+        with ExitStack() as undo:
+            undo.callback(os.close, pipe)
+            try:
+                process = subprocess.Popen(
+                    [_SHELL, "-c", "--", command],
+                    cwd=directory,
+                    env=dict(environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=printed,
+                    stderr=printed,
+                    start_new_session=True,
+                )
+            finally:
+                os.close(printed)
+            undo.callback(process.wait)
+            undo.callback(_kill, process)
+            shell = _Shell(process, os.pidfd_open(process.pid), pipe)
+            os.set_blocking(pipe, False)
+            undo.pop_all()
+            return shell
     except (OSError, ValueError) as error:
-        # A directory that is gone, no shell, an argument with a null character. The command itself is not repeated.
+        # A directory that is gone, no shell, no descriptor left, an argument with a null character. The command itself is not
+        # repeated.
         why = (error.strerror if isinstance(error, OSError) else None) or "the command cannot be passed on"
         raise ShellUnavailable(f"the shell cannot be started: {why}") from error
 
 
-@asynccontextmanager
-async def _group_of(process: subprocess.Popen[bytes]) -> AsyncGenerator[int]:
-    """A descriptor that can be read once the shell has exited. After the block, its whole group is ended and nothing is open.
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
-    The shell is not reaped before: until then its number, which is its group's, belongs to nobody else.
-    """
-    assert process.stdout is not None
-    exited = os.pidfd_open(process.pid)
+
+@asynccontextmanager
+async def _ended(shell: _Shell) -> AsyncGenerator[None]:
+    """After the block, the whole group of the shell is ended and nothing is open."""
     try:
-        yield exited
+        yield
     finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        shell.kill()
         # One that hangs in the kernel cannot be waited for; it is reaped when a later command starts.
         with anyio.move_on_after(_REAP_SECONDS, shield=True):
-            await anyio.wait_readable(exited)
-        process.poll()
-        process.stdout.close()
-        os.close(exited)
+            await anyio.wait_readable(shell.exited)
+        shell.close()
 
 
-async def _collect(process: subprocess.Popen[bytes], exited: int, output: BoundedOutput) -> None:
+async def _collect(shell: _Shell, output: BoundedOutput) -> None:
     """Take what is printed until the shell has exited. What others of its group still print then is not waited for."""
-    assert process.stdout is not None
-    pipe = process.stdout.fileno()
-    os.set_blocking(pipe, False)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_pump, pipe, output)
-        await anyio.wait_readable(exited)
+        tasks.start_soon(_pump, shell.pipe, output)
+        await anyio.wait_readable(shell.exited)
         tasks.cancel_scope.cancel()
-    _drain(pipe, output)
+    _drain(shell.pipe, output)
 
 
 async def _pump(pipe: int, output: BoundedOutput) -> None:
