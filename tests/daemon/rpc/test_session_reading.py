@@ -359,6 +359,23 @@ async def test_of_two_sessions_of_one_id_the_live_one_is_read_and_otherwise_the_
             assert said(named)[0] == ("user", f"of {mode}")
 
 
+@pytest.mark.req("RPC-156", "RPC-239")
+async def test_somebody_else_s_live_session_does_not_stand_before_one_s_own(reading: Serving) -> None:
+    async with (
+        reading(authority=three_users()) as daemon,
+        daemon.connect(uid=ANN) as ann,
+        daemon.connect(uid=ROOT) as root,
+    ):
+        session = await ann.new_session(chatMode="acp")
+        await talk(ann, session, "of ann")
+        await ann.call("session/close", {"sessionId": session})
+        await root.new_session(sessionId=session, chatMode="chat")
+        await talk(root, session, "of root")
+        for wire, first in ((ann, "of ann"), (root, "of root")):
+            answer = await wire.call("session/messages", {"sessionId": session})
+            assert said(answer)[0] == ("user", first)
+
+
 # --- turns that have no end ---------------------------------------------------------------------------------------------
 
 
