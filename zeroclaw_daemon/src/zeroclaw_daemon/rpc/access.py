@@ -24,9 +24,8 @@ class SessionAccess:
         return None if self._authority.rights(principal).admin else principal.id
 
     def environment(self, caller: Caller) -> Mapping[str, str]:
-        """What this caller may have forwarded of its environment now: nothing but a local administrator's counts."""
-        allowed = caller.link.peer.local and self.owner(caller) is None
-        return caller.env if allowed else {}
+        """What this caller may have forwarded of its environment now, whatever it might when it did."""
+        return caller.env if may_forward(caller, self._authority) else {}
 
     def visible(self, caller: Caller) -> list[str]:
         """The ids of the live sessions that the caller may know of, oldest first."""
@@ -89,3 +88,10 @@ def principal_of(caller: Caller) -> Principal:
     if caller.principal is None:
         raise InitializeRequired
     return caller.principal
+
+
+def may_forward(caller: Caller, authority: Authority) -> bool:
+    """Whether a caller's environment is kept for its commands: they have the rights of the daemon's user, so it has to be an
+    administrator, and one of this machine (RPC-247).
+    """
+    return caller.link.peer.local and authority.rights(principal_of(caller)).admin

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator
 
 from zeroclaw_daemon.authority.principal import Authority, Evidence
 from zeroclaw_daemon.records import record
+from zeroclaw_daemon.rpc.access import may_forward
 from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.envelope import PROTOCOL_VERSION
 from zeroclaw_daemon.rpc.errors import ProtocolMismatch
@@ -95,9 +96,7 @@ class Handshake:
             _client_id(params.tui_id) or caller.client_id or _new_client_id(),
             params.client_capabilities,
         )
-        # It goes into processes that have the daemon's rights, and may hold what is nobody else's business (RPC-247).
-        trusted = peer.local and self._authority.rights(principal).admin
-        caller.env = dict(params.env or {}) if trusted else {}
+        caller.env = dict(params.env or {}) if may_forward(caller, self._authority) else {}
         record(
             logger, logging.INFO, "a client is bound to a principal",
             action="principal_bound", category="audit",
