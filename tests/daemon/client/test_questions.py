@@ -8,6 +8,7 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_daemon import ScriptedDaemon
 
 from zeroclaw_daemon.client import (
     Accepted,
@@ -16,11 +17,14 @@ from zeroclaw_daemon.client import (
     Decision,
     Declined,
     Question,
+    RemoteError,
     Verdict,
+    open_client,
 )
 from zeroclaw_daemon.client.questions import Choice, FieldKind, FormField, read_question
 from zeroclaw_daemon.client.updates import read_update
 from zeroclaw_daemon.clock import ManualClock
+from zeroclaw_daemon.rpc.transport.memory import memory_pair
 
 SCHEMA = {
     "type": "object",
@@ -242,6 +246,36 @@ async def test_an_approval_is_not_asked_for_longer_than_the_tool_waits(meet) -> 
         with anyio.fail_after(60):
             await gone.wait()
         await daemon.settle()  # nothing was said to the daemon
+
+
+async def allow(request: ApprovalRequest) -> Verdict:
+    return Verdict(Decision.ALLOW_ONCE)
+
+
+@pytest.mark.anyio
+async def test_a_decision_that_comes_when_its_session_has_ended_is_no_fault(meet) -> None:
+    async with meet(approve=allow) as (_, daemon):
+        await daemon.update("s", "approval_request", **REQUEST)
+        said = await daemon.asked("session/approve")
+        await daemon.refuse(said, -32000, "gone", reason="session_not_found")
+        await daemon.settle()
+
+
+@pytest.mark.anyio
+async def test_a_decision_that_is_refused_is_an_error_of_the_client() -> None:
+    near, far = memory_pair()
+    daemon = ScriptedDaemon(far)
+
+    async def refuse() -> None:
+        await daemon.introduce()
+        await daemon.update("s", "approval_request", **REQUEST)
+        await daemon.refuse(await daemon.asked("session/approve"), -32012, "no", reason="forbidden")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(refuse)
+        with pytest.raises(RemoteError, match="no"):
+            async with open_client(near, approve=allow):
+                await anyio.sleep_forever()
 
 
 @pytest.mark.anyio

@@ -133,10 +133,6 @@ class Conversation:
                 break
             if said := line.strip():
                 await self._take(said)
-        if (
-            self._over != INTERRUPTED
-        ):  # a turn that still runs would be waited for; it ends with the connection
-            await close_conversation(self._client, self._id)
         return self._over or 0
 
     def part(self) -> None:

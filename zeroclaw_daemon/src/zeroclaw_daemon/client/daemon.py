@@ -21,7 +21,7 @@ from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.leaves import unwrapped
 from zeroclaw_daemon.rpc.audience import ELICIT
 from zeroclaw_daemon.rpc.client import Client, Notification, connected
-from zeroclaw_daemon.rpc.errors import ConnectionLost
+from zeroclaw_daemon.rpc.errors import ConnectionLost, RemoteError
 from zeroclaw_daemon.rpc.methods.file_models import FileEntry
 from zeroclaw_daemon.rpc.methods.handshake import InitializeResult
 from zeroclaw_daemon.rpc.methods.session import PromptResult
@@ -159,7 +159,11 @@ class DaemonClient(SessionCalls, ConfigCalls, FileCalls):
     async def _approve(self, approver: Approver, request: ApprovalRequest) -> None:
         with self._asked_in(request.session_id), self._clock.move_on_after(request.timeout_secs):
             verdict = await approver(request)
-            await self.approve(request.session_id, request.request_id, verdict)
+            try:
+                await self.approve(request.session_id, request.request_id, verdict)
+            except RemoteError as error:
+                if error.reason != "session_not_found":  # it ended meanwhile, and what waited in it
+                    raise
 
     @contextmanager
     def _asked_in(self, session_id: str) -> Generator[None]:
