@@ -196,9 +196,7 @@ class Configured:
             lock_wait=parts.get("lock_wait", PATIENCE),
         )
         self.tokens = PairedTokens(Path(self.paths.tokens_file))
-        self.authority = RosterAuthority(
-            lambda: self.source.current().config, self.tokens, os.geteuid(), hold=self.source.held
-        )
+        self.authority = RosterAuthority.over(self.source, self.tokens, os.geteuid())
         self.agents = ConfiguredAgents(self.source.current, self.paths, NoTools())
         self.reloads = 0
 

@@ -147,9 +147,7 @@ class Daemon:
         snapshot = self._config.current()
         agents = ConfiguredAgents(self._config.current, self._paths, self._tools)
         self._providers = agents.models.facts
-        authority = RosterAuthority(
-            lambda: self._config.current().config, self._paired, os.geteuid(), hold=self._config.held
-        )
+        authority = RosterAuthority.over(self._config, self._paired, os.geteuid())
         durable = DurableSessions.at(Path(self._paths.sessions_dir))
         self._undo.callback(durable.close)
         server = Server(

@@ -34,6 +34,7 @@ from zeroclaw_daemon.authority.rights import (
 )
 from zeroclaw_daemon.authority.tokens import PairedTokens
 from zeroclaw_daemon.config.schema import Config
+from zeroclaw_daemon.config.source import ConfigSource
 
 PEER: Final = "peercred"
 """The way to authenticate that asks the operating system."""
@@ -65,6 +66,11 @@ class RosterAuthority:
         self._hold = hold
         self._lock = threading.Lock()
         self._policy: tuple[Config, Policy] | None = None
+
+    @classmethod
+    def over(cls, source: ConfigSource, tokens: PairedTokens | None, uid: int) -> RosterAuthority:
+        """Judge by the configuration of a running program, which can be held still (RPC-211)."""
+        return cls(lambda: source.current().config, tokens, uid, hold=source.held)
 
     @property
     def methods(self) -> tuple[str, ...]:
