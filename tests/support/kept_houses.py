@@ -67,8 +67,11 @@ class House:
         return [found[each] for each in ids]
 
     def dump(self, store: str = "acp-sessions.db") -> list[str]:
-        """Everything in a database."""
-        with closing(sqlite3.connect(self.root / "sessions" / store)) as raw:
+        """Everything in a database; nothing where there is none."""
+        path = self.root / "sessions" / store
+        if not path.exists():
+            return []
+        with closing(sqlite3.connect(path)) as raw:
             return list(raw.iterdump())
 
     def columns(self, session: str, *names: str) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from typing import Final
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from zeroclaw_daemon.agent.directory import AgentDirectory
 from zeroclaw_daemon.agent.events import PlanChanged, TurnEvent
@@ -191,17 +192,19 @@ class TurnRunner:
         journal = self._journals.get(session.mode, _NO_JOURNAL)
 
         async def emit(event: TurnEvent) -> None:
-            if session.running is ticket:
-                # What the turn has heard is written even if it is cancelled now: what is kept and what the model knows agree.
-                with anyio.CancelScope(shield=True):
-                    work.unwritten = True
-                    await journal.record(session, ticket, event)
-                    work.unwritten = False
-                if session.running is not ticket:
-                    return  # given up while it was written: its end has been told
-                if isinstance(event, PlanChanged):
-                    session.plan = [entry.to_json() for entry in event.entries]
-                await asked.sink(event)
+            if session.running is not ticket:  # given up; all that is left of it is to hear so
+                await anyio.lowlevel.checkpoint()
+                return
+            # What the turn has heard is written even if it is cancelled now: what is kept and what the model knows agree.
+            with anyio.CancelScope(shield=True):
+                work.unwritten = True
+                await journal.record(session, ticket, event)
+                work.unwritten = False
+            if session.running is not ticket:
+                return  # given up while it was written: its end has been told
+            if isinstance(event, PlanChanged):
+                session.plan = [entry.to_json() for entry in event.entries]
+            await asked.sink(event)
 
         site = CallSite({"agent": session.agent_alias, "session": session.id, "turn": ticket.turn_id})
         around = Surroundings(session.asking, session.workspace, session.env, clock=self._clock)
