@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -30,7 +31,9 @@ from zeroclaw_daemon.clock import Clock, ManualClock, SystemClock
 from zeroclaw_daemon.config.schema import Config, PermissionProfile, User
 from zeroclaw_daemon.rpc.limits import ConnectionLimits, ServerLimits
 from zeroclaw_daemon.rpc.server import Server
+from zeroclaw_daemon.rpc.transport.base import AcceptFailed
 from zeroclaw_daemon.rpc.transport.memory import MemoryListener
+from zeroclaw_daemon.rpc.transport.sockets import accepted
 from zeroclaw_daemon.rpc.transport.upgrade import UpgradeRequest, UpgradeRules, is_local_name
 from zeroclaw_daemon.rpc.transport.websocket import WebSocketLimits
 from zeroclaw_daemon.rpc.transport.wss import (
@@ -607,6 +610,32 @@ async def test_a_port_that_nobody_holds_any_more_is_free_again() -> None:
                 pytest.fail("two listeners on one port")
     async with WssListener(GatewaySettings(port=port)).opened():
         pass
+
+
+class Failing:
+    """A socket that listens, and whose accept fails."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def accept(self) -> Any:
+        raise OSError(self._number, os.strerror(self._number))
+
+
+@pytest.mark.req("RPC-227")
+@pytest.mark.parametrize(
+    "name", ["ENETDOWN", "EHOSTUNREACH", "ENETUNREACH", "EPERM", "EMFILE", "ECONNABORTED"]
+)
+async def test_what_befalls_one_connection_of_a_network_ends_no_listener(name: str) -> None:
+    listening: Any = Failing(getattr(errno, name))
+    with pytest.raises(AcceptFailed):
+        await accepted(listening)
+
+
+async def test_a_listener_that_is_broken_says_so() -> None:
+    listening: Any = Failing(errno.EBADF)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        await accepted(listening)
 
 
 @pytest.mark.parametrize("given", ["certificate", "private_key"])

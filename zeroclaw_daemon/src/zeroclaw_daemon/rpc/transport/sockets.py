@@ -14,8 +14,13 @@ import anyio.lowlevel
 from zeroclaw_daemon.rpc.transport.base import AcceptFailed
 
 PASSING: Final = frozenset(
-    {errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EINTR, errno.ENOBUFS, errno.ENOMEM, errno.EPROTO}
-)
+    {
+        errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EINTR, errno.ENOBUFS, errno.ENOMEM, errno.EPROTO,
+        # What befell one connection of a network before it was accepted, and what a firewall forbade.
+        errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENONET, errno.ENOPROTOOPT,
+        errno.EOPNOTSUPP, errno.EPERM,
+    }
+)  # fmt: skip
 """Reasons for which one accept fails and a later one may not."""
 
 _LOOK_SECONDS: Final = 0.02

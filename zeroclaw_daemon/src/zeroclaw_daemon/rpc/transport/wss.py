@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final, cast
@@ -88,7 +88,8 @@ class WssListener:
         """The next connection; it is negotiated by whoever reads from it first."""
         assert self._socket is not None, "the listener is not open"
         connected, address = await accepted(self._socket)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with suppress(OSError):  # it is gone already, which is seen when it is read from
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return WebSocketTransport(
             SocketStream(connected, whole=True),
             Peer(_label(address), local=False),
