@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from rosters import InForce, config_of, grants
 
 from zeroclaw_daemon.agent.directory import Agent, FixedAgents
 from zeroclaw_daemon.agent.events import MessageChunk
-from zeroclaw_daemon.agent.providers.base import TextDelta
+from zeroclaw_daemon.agent.providers.base import ModelEvent, ModelRequest, TextDelta
 from zeroclaw_daemon.agent.providers.echo import EchoProvider
 from zeroclaw_daemon.agent.providers.scripted import Pause, ScriptedProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
@@ -49,6 +50,18 @@ class Weather(Tool):
         return ToolResult(True, "rain")
 
 
+class Overheard:
+    """An echo that keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self._echo = EchoProvider(ManualClock())
+        self.requests: list[ModelRequest] = []
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        self.requests.append(request)
+        return self._echo.stream(request)
+
+
 @pytest.fixture
 def reading(serving: Serving, tmp_path: Path) -> Serving:
     """A daemon whose sessions are kept, and whose agent forgets what is over its budget, if it has one."""
@@ -78,6 +91,13 @@ def acp(tmp_path: Path) -> AcpStore:
 
 def said(answer: Any) -> list[tuple[str, str]]:
     return [(entry["role"], entry["content"]) for entry in answer["messages"]]
+
+
+def rows_of(root: Path, mode: str) -> list[Any]:
+    """The rows of the only transcript there is, with their numbers."""
+    name, table = ("acp-sessions.db", "acp_messages") if mode == "acp" else ("sessions.db", "sessions")
+    with closing(sqlite3.connect(root / "sessions" / name)) as raw:
+        return raw.execute(f"SELECT id, role, content, created_at FROM {table} ORDER BY id").fetchall()
 
 
 async def talk(wire: Any, session: str, *prompts: str) -> None:
@@ -113,16 +133,25 @@ async def test_an_entry_is_what_a_client_saw(reading: Serving, mode: str) -> Non
 
 @every_mode
 @pytest.mark.req("RPC-132", "RPC-133", "RPC-134", "RPC-244")
-async def test_after_a_reduction_the_transcript_is_complete(reading: Serving, mode: str) -> None:
+async def test_after_a_reduction_the_transcript_is_complete(
+    reading: Serving, mode: str, tmp_path: Path
+) -> None:
     prompts = [f"{number} " + "word " * 40 for number in range(6)]
-    async with reading(budget=200) as daemon, daemon.connect() as wire:
+    provider = Overheard()
+    async with reading(budget=200, provider=provider) as daemon, daemon.connect() as wire:
         session = await wire.new_session(chatMode=mode)
-        await talk(wire, session, *prompts)
+        rows: list[Any] = []
+        for prompt in prompts:
+            await talk(wire, session, prompt)
+            before, rows = rows, rows_of(tmp_path, mode)
+            assert len(rows) > len(before)
+            assert rows[: len(before)] == before
         forgotten = [u for u in wire.updates if u["params"]["type"] == "history_trimmed"]
         assert forgotten, "nothing was forgotten"
-        live = daemon.server.sessions.get(session)
-        assert len(live.history) < 2 * len(prompts)
-        assert prompts[0] not in repr(live.history)
+        heard = [message.text for message in provider.requests[-1].messages]
+        assert heard[-1] == prompts[-1]
+        assert prompts[0] not in heard
+        assert len(heard) < 2 * len(prompts) - 1
         for _ in range(2):
             answer = await wire.call("session/messages", {"sessionId": session})
             assert [text for role, text in said(answer) if role == "user"] == prompts
