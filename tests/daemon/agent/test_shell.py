@@ -12,6 +12,7 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import runs
 
 from zeroclaw_daemon.agent.built_in.bash import Bash, inherited
 from zeroclaw_daemon.agent.built_in.shell import BoundedOutput, Ended, ShellUnavailable, run
@@ -40,15 +41,6 @@ async def until(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(PATIENCE):
         while not holds():
             await anyio.lowlevel.checkpoint()
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that is dead and not yet reaped does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def entries(directory: Path) -> list[Path]:
@@ -107,7 +99,7 @@ async def test_what_is_left_in_the_background_ends_with_the_command(tmp_path: Pa
     ended = await shell("sleep 1000 & echo $!; (sleep 1000; true) & echo $!", tmp_path)
     children = [int(line) for line in ended.output.split()]
     assert len(children) == 2
-    await until(lambda: not any(map(alive, children)))
+    await until(lambda: not any(map(runs, children)))
     assert open_files() == before
 
 
@@ -137,7 +129,7 @@ async def test_at_the_end_of_its_time_the_whole_group_is_ended(tmp_path: Path, c
             clock.advance(0.001)
     assert found[0].status is None
     group = [int(pid) for pid in pids.read_text().split()]
-    await until(lambda: not any(map(alive, group)))
+    await until(lambda: not any(map(runs, group)))
     assert open_files() == before
 
 
@@ -149,7 +141,7 @@ async def test_a_cancelled_command_leaves_nothing(tmp_path: Path) -> None:
         await until(pids.exists)
         tasks.cancel_scope.cancel()
     group = [int(pid) for pid in pids.read_text().split()]
-    await until(lambda: not any(map(alive, group)))
+    await until(lambda: not any(map(runs, group)))
     assert open_files() == before
 
 
@@ -169,7 +161,7 @@ async def test_a_command_that_is_cancelled_while_it_starts_leaves_nothing(
         monkeypatch.setattr(os, "pidfd_open", begun)
         await shell("sleep 1000", tmp_path)
     assert scope.cancelled_caught
-    await until(lambda: not alive(started[0]))
+    await until(lambda: not runs(started[0]))
     assert open_files() == before
 
 
@@ -207,7 +199,7 @@ async def test_where_no_descriptor_is_left_the_command_that_was_begun_is_ended(
     monkeypatch.setattr(os, "pidfd_open", none_left)
     with pytest.raises(ShellUnavailable, match="Too many open files"):
         await shell("sleep 1000", tmp_path)
-    assert not alive(started[0])
+    assert not runs(started[0])
     assert open_files() == before
 
 

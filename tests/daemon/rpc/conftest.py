@@ -137,6 +137,16 @@ class Wire:
             assert frame["id"] == request_id, frame
             return frame
 
+    async def update_of(self, kind: str) -> Frame:
+        """The next ``session/update`` of this type, its parameters; those before it are kept in ``updates`` like it."""
+        while True:
+            frame = await self.receive()
+            assert frame.get("method") == "session/update", frame
+            self.updates.append(frame)
+            if frame["params"]["type"] == kind:
+                params: Frame = frame["params"]
+                return params
+
     async def ask(self, method: str, params: Any = None) -> Frame:
         """Call a method; the whole answer."""
         self._next_id += 1

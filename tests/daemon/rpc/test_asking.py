@@ -101,16 +101,6 @@ def prompt(session: str, request_id: Any = 7) -> Frame:
     return {"jsonrpc": "2.0", "method": "session/prompt", "params": params, "id": request_id}
 
 
-async def next_of(wire: Any, kind: str) -> Frame:
-    """The next update of this type; those before it are kept."""
-    while True:
-        frame = await wire.receive()
-        assert frame.get("method") == "session/update", frame
-        wire.updates.append(frame)
-        if frame["params"]["type"] == kind:
-            return frame["params"]
-
-
 async def next_question(wire: Any) -> Frame:
     """The next request of the daemon; updates before it are kept."""
     while True:
@@ -139,7 +129,7 @@ async def test_a_tool_waits_for_consent_and_then_runs_once(asking: Asking, socke
     async with asking(*calls({"text": "a"}), policy=ASK, socket=socket) as it, it.daemon.connect() as wire:
         session = await wire.new_session()
         await wire.send(prompt(session))
-        asked = await next_of(wire, "approval_request")
+        asked = await wire.update_of("approval_request")
         assert asked == {
             "sessionId": session, "type": "approval_request", "requestId": asked["requestId"], "toolName": "upper",
             "argumentsSummary": '{"text": "a"}', "timeoutSecs": 120,
@@ -164,7 +154,7 @@ async def test_one_turn_has_all_five_kinds_of_event_by_their_names(asking: Askin
     ]
     async with asking(*script, policy=ASK) as it, it.daemon.connect() as wire:
         await wire.send(prompt(await wire.new_session()))
-        await decide(wire, await next_of(wire, "approval_request"), "allow_once")
+        await decide(wire, await wire.update_of("approval_request"), "allow_once")
         await wire.answer_to(7)
         assert types(wire) == [
             "agent_thought_chunk", "agent_message_chunk", "tool_call", "approval_request", "tool_result",
@@ -178,13 +168,13 @@ async def test_what_is_allowed_for_good_is_asked_about_once_in_its_session(askin
     async with asking(*scripts, policy=ASK) as it, it.daemon.connect() as wire:
         session = await wire.new_session()
         await wire.send(prompt(session))
-        await decide(wire, await next_of(wire, "approval_request"), "allow_always")
+        await decide(wire, await wire.update_of("approval_request"), "allow_always")
         await wire.answer_to(7)
         await wire.call("session/prompt", {"sessionId": session, "prompt": "again"})
         assert it.tool.runs == 3
         assert types(wire).count("approval_request") == 1
         await wire.send(prompt(await wire.new_session(keepSiblings=True), 8))
-        await decide(wire, await next_of(wire, "approval_request"), "reject")
+        await decide(wire, await wire.update_of("approval_request"), "reject")
         await wire.answer_to(8)
         assert it.tool.runs == 3
 
@@ -204,10 +194,10 @@ async def test_a_rejected_tool_is_not_run_and_the_turn_goes_on(
 ) -> None:
     async with asking(*calls({"text": "a"}, {"text": "b"}), policy=ASK) as it, it.daemon.connect() as wire:
         await wire.send(prompt(await wire.new_session()))
-        first = await next_of(wire, "approval_request")
+        first = await wire.update_of("approval_request")
         await decide(wire, first, decision, **more)
         # The next call is asked about again, whatever was said of the first.
-        second = await next_of(wire, "approval_request")
+        second = await wire.update_of("approval_request")
         assert second["requestId"] != first["requestId"]
         await decide(wire, second, "allow_once")
         answer = await wire.answer_to(7)
@@ -236,7 +226,7 @@ async def test_another_word_is_refused_and_decides_nothing(asking: Asking, wrong
     async with asking(*calls({"text": "a"}), policy=ASK) as it, it.daemon.connect() as wire:
         session = await wire.new_session()
         await wire.send(prompt(session))
-        asked = await next_of(wire, "approval_request")
+        asked = await wire.update_of("approval_request")
         error = await wire.fail(
             "session/approve", {"sessionId": session, "requestId": asked["requestId"], **wrong}
         )
@@ -253,7 +243,7 @@ async def test_a_decision_counts_for_a_request_that_waits_in_that_session_and_on
         session = await wire.new_session()
         other = await wire.new_session(keepSiblings=True)
         await wire.send(prompt(session))
-        asked = await next_of(wire, "approval_request")
+        asked = await wire.update_of("approval_request")
         for wrong in ({"requestId": "nothing"}, {"sessionId": other}, {"sessionId": "no-session"}):
             answer = await decide(wire, {**asked, **wrong}, "allow_once")
             assert answer["acknowledged"] is False
@@ -270,7 +260,7 @@ async def test_silence_is_no_consent(asking: Asking) -> None:
     script = calls({"text": "a"})
     async with asking(*script, policy=ASK, approval_seconds=9) as it, it.daemon.connect() as wire:
         await wire.send(prompt(await wire.new_session()))
-        asked = await next_of(wire, "approval_request")
+        asked = await wire.update_of("approval_request")
         assert asked["timeoutSecs"] == 9
         await it.daemon.until(lambda: it.daemon.clock.waits > 0)
         it.daemon.clock.advance(8.999)
@@ -292,7 +282,7 @@ async def test_a_client_that_joins_is_asked_what_waits_and_can_decide(asking: As
     ):
         session = await first.new_session()
         await first.send(prompt(session))
-        asked = await next_of(first, "approval_request")
+        asked = await first.update_of("approval_request")
         await second.new_session(sessionId=session)
         # It may come before the answer to session/new or after it.
         if not second.updates:
@@ -313,7 +303,7 @@ async def test_where_the_client_that_is_asked_goes_the_tool_is_not_run(asking: A
         session = await first.new_session()
         async with it.daemon.connect() as second:
             await first.send(prompt(session))
-            await next_of(first, "approval_request")
+            await first.update_of("approval_request")
             await second.new_session(sessionId=session)
         answer = await first.answer_to(7)
         assert answer["result"]["content"] == "done"
@@ -336,7 +326,7 @@ async def test_a_prompt_that_waits_does_not_take_the_questions_of_the_one_that_r
         await second.send(prompt(session, 8))
         await it.daemon.until(lambda: it.daemon.server.sessions.get(session).permit.pending == 2)
         pause.go.set()
-        await decide(first, await next_of(first, "approval_request"), "allow_once")
+        await decide(first, await first.update_of("approval_request"), "allow_once")
         assert (await first.answer_to(7))["result"]["content"] == "one"
         assert (await second.answer_to(8))["result"]["content"] == "two"
         assert types(second) == ["agent_message_chunk", "turn_complete"]
@@ -347,7 +337,7 @@ async def test_a_turn_that_waits_for_consent_can_be_cancelled(asking: Asking) ->
     async with asking(*calls({"text": "a"}), policy=ASK) as it, it.daemon.connect() as wire:
         session = await wire.new_session()
         await wire.send(prompt(session))
-        asked = await next_of(wire, "approval_request")
+        asked = await wire.update_of("approval_request")
         await wire.call("session/cancel", {"sessionId": session})
         assert (await wire.answer_to(7))["result"]["stopReason"] == "cancelled"
         assert (await decide(wire, asked, "allow_once"))["acknowledged"] is False
@@ -364,12 +354,12 @@ async def test_a_person_is_shown_the_arguments_bounded_and_with_nothing_that_mov
         it.daemon.connect() as wire,
     ):
         await wire.send(prompt(await wire.new_session()))
-        asked = await next_of(wire, "approval_request")
+        asked = await wire.update_of("approval_request")
         shown = asked["argumentsSummary"]
         assert shown.isprintable()
         assert "gnp.exe" in shown
         await decide(wire, asked, "reject")
-        asked = await next_of(wire, "approval_request")
+        asked = await wire.update_of("approval_request")
         assert len(asked["argumentsSummary"]) == MAX_SUMMARY
         assert asked["argumentsSummary"].endswith("…")
         await decide(wire, asked, "reject")
@@ -393,7 +383,7 @@ async def test_the_agents_policy_decides_whether_anybody_is_asked(
 async def test_nobody_is_asked_about_a_call_that_cannot_be_made(asking: Asking) -> None:
     async with asking(*calls({}, {"text": "a"}), policy=ASK) as it, it.daemon.connect() as wire:
         await wire.send(prompt(await wire.new_session()))
-        asked = await next_of(wire, "approval_request")
+        asked = await wire.update_of("approval_request")
         assert asked["argumentsSummary"] == '{"text": "a"}'
         await decide(wire, asked, "allow_once")
         await wire.answer_to(7)

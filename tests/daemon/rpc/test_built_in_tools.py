@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import runs
 
 from zeroclaw_daemon.agent.approval_policy import ApprovalPolicy
 from zeroclaw_daemon.agent.built_in import BUILT_IN_TOOLS
@@ -58,15 +59,6 @@ def of_type(wire: Any, kind: str) -> list[Frame]:
 def prompt(session: str, request_id: Any = 7) -> Frame:
     params = {"sessionId": session, "prompt": "go"}
     return {"jsonrpc": "2.0", "method": "session/prompt", "params": params, "id": request_id}
-
-
-async def approval(wire: Any) -> Frame:
-    """The next request for consent; updates before it are kept."""
-    while True:
-        frame = await wire.receive()
-        wire.updates.append(frame)
-        if frame["params"]["type"] == "approval_request":
-            return frame["params"]
 
 
 # Plans.
@@ -151,7 +143,7 @@ async def test_bash_is_asked_about_at_every_call(
         session = await wire.new_session()
         await wire.send(prompt(session))
         for command, decision in (("touch one", "allow_once"), ("touch two", "reject")):
-            asked = await approval(wire)
+            asked = await wire.update_of("approval_request")
             assert asked["toolName"] == "bash"
             assert asked["argumentsSummary"] == json.dumps({"command": command})
             named = {"sessionId": session, "requestId": asked["requestId"], "decision": decision}
@@ -189,15 +181,6 @@ async def test_no_process_outlives_its_turn(scripted: Scripted, tmp_path: Path, 
         group = [int(pid) for pid in pids.read_text().split()]
         await daemon.until(lambda: not any(map(runs, group)))
         await daemon.until(lambda: not daemon.server.sessions.get(session).prompts)
-
-
-def runs(pid: int) -> bool:
-    """Whether a process runs; one that is dead and not yet reaped does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
 USERS = f"""schema_version = 1

@@ -74,15 +74,6 @@ def prompt(session: str, text: str = "go", request_id: Any = 7) -> dict[str, Any
     return {"jsonrpc": "2.0", "method": "session/prompt", "params": params, "id": request_id}
 
 
-async def next_of(wire: Any, kind: str) -> dict[str, Any]:
-    """The next update of this type; those before it are kept."""
-    while True:
-        frame = await wire.receive()
-        wire.updates.append(frame)
-        if frame["params"]["type"] == kind:
-            return frame["params"]
-
-
 @pytest.mark.req("RPC-133", "RPC-134", "RPC-135")
 async def test_who_is_told_of_a_reduction_finds_it_written(keeping: Keeping, tmp_path: Path) -> None:
     pause = Pause()
@@ -93,7 +84,7 @@ async def test_who_is_told_of_a_reduction_finds_it_written(keeping: Keeping, tmp
         transcript = rows(tmp_path, "SELECT * FROM acp_messages ORDER BY id")
         assert len(transcript) == 2
         await wire.send(prompt(session))
-        await next_of(wire, "history_trimmed")
+        await wire.update_of("history_trimmed")
         context, frontier, breadcrumb = snapshot(tmp_path)
         assert [message["text"] for message in json.loads(context)["messages"]] == ["go"]
         ((newest,),) = rows(tmp_path, "SELECT max(id) FROM acp_turn_checkpoint_events")
@@ -184,7 +175,7 @@ async def test_the_receipt_of_a_call_says_who_let_it_run(keeping: Keeping, tmp_p
         session = await wire.new_session(chatMode="acp")
         await wire.send(prompt(session))
         for decision in ("allow_once", "allow_once", "reject", None):
-            asked = await next_of(wire, "approval_request")
+            asked = await wire.update_of("approval_request")
             named = {"sessionId": session, "requestId": asked["requestId"], "decision": decision}
             if decision is not None:
                 await wire.call("session/approve", named)
