@@ -52,9 +52,8 @@ class SessionLifecycle:
             async with self._stopped(live, Cause.KILLED):
                 if self._replaced(live):
                     continue
-                if live.mode is ChatMode.ACP:
-                    with suppress(SessionNotFound):
-                        await self._keeper(live.mode).kill(session_id, None)
+                with suppress(SessionNotFound):  # a chat, of which nothing could say that it was killed
+                    await self._keeper(live.mode).kill(session_id, None)
                 self._drop(live)
                 return True
 
