@@ -632,6 +632,36 @@ async def test_what_befalls_one_connection_of_a_network_ends_no_listener(name: s
         await accepted(listening)
 
 
+class Breaking(MemoryListener):
+    """A listener that opens, and whose system then fails it."""
+
+    async def accept(self) -> Any:
+        await super().accept()
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+
+@pytest.mark.req("RPC-227")
+async def test_a_gateway_that_breaks_is_told_and_the_socket_serves_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    local, far = MemoryListener(), Breaking()
+    authority = RosterAuthority(lambda: CONFIG, PairedTokens(tmp_path / "t.json"), os.geteuid())
+    server = Server(local, agents=FixedAgents(), authority=authority, version="1", gateway=far)
+    async with anyio.create_task_group() as tasks:
+        with anyio.fail_after(PATIENCE):
+            await tasks.start(server.serve)
+            assert server.gateway_facts()["state"] == "listening"
+            far.connect().close()
+            while server.gateway_facts()["state"] == "listening":
+                await anyio.lowlevel.checkpoint()
+            assert server.gateway_facts()["error"]["reason"] == "gateway_lost"
+            client = local.connect()
+            await client.send(memoryview(b'{"jsonrpc":"2.0","method":"no","id":1}\n'))
+            assert b'"id":1' in await client.receive(4096)
+            server.stop()
+    assert [r.zeroclaw["action"] for r in caplog.records if r.levelname == "ERROR"] == ["gateway_failed"]
+
+
 async def test_a_listener_that_is_broken_says_so() -> None:
     listening: Any = Failing(errno.EBADF)
     with pytest.raises(OSError, match="Bad file descriptor"):

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+
+import anyio.abc
 
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.intake import Intake
 from zeroclaw_daemon.strict_json import JsonValue
-from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.errors import Kind, ZeroclawError
 
 logger = logging.getLogger(__name__)
+
+
+class GatewayLost(ZeroclawError):
+    """The gateway listened, and takes no connections any more. ``details`` holds the system's ``errno``."""
+
+    code = "gateway_lost"
+    kind = Kind.UNAVAILABLE
 
 
 class Gateway:
@@ -34,16 +44,29 @@ class Gateway:
                     await place.enter_async_context(self.intake.opened())
                     self._listens = True
                 except ZeroclawError as error:
-                    self._error = error
-                    record(
-                        logger, logging.ERROR, f"the gateway does not listen: {error.message}",
-                        action="gateway_failed", outcome="failure",
-                        details=dict(error.details), remedy=error.remedy,
-                    )  # fmt: skip
+                    self._fail(error)
             try:
                 yield self.intake if self._listens else None
             finally:
                 self._listens = False
+
+    async def accept(self, intake: Intake, tasks: anyio.abc.TaskGroup) -> None:
+        """Take its connections until this is cancelled, or until the system gives none any more, which is told."""
+        try:
+            await intake.accept(tasks)
+        except OSError as error:
+            words = os.strerror(error.errno or 0)
+            self._fail(
+                GatewayLost(f"it takes no connections any more: {words}", details={"errno": error.errno})
+            )
+
+    def _fail(self, error: ZeroclawError) -> None:
+        self._listens = False
+        self._error = error
+        record(
+            logger, logging.ERROR, f"the gateway does not listen: {error.message}",
+            action="gateway_failed", outcome="failure", details=dict(error.details), remedy=error.remedy,
+        )  # fmt: skip
 
     def facts(self) -> dict[str, JsonValue]:
         """What ``status`` tells of it: ``state`` is ``off``, ``listening`` or ``failed``."""

@@ -7,7 +7,6 @@ from typing import Final
 
 from zeroclaw_daemon.rpc.framing import MAX_FRAME_BYTES
 
-
 REMOTE_REFUSAL_SECONDS: Final = 5.0
 """To tell a refused client of another machine so: TLS and the WebSocket are negotiated before."""
 

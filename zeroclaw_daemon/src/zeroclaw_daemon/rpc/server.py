@@ -160,7 +160,7 @@ class Server:
                     async with anyio.create_task_group() as intakes:
                         intakes.start_soon(self._local.accept, tasks)
                         if gateway is not None:
-                            intakes.start_soon(gateway.accept, tasks)
+                            intakes.start_soon(self._gateway.accept, gateway, tasks)
             await self._drain()
             tasks.cancel_scope.cancel()
 
