@@ -192,8 +192,9 @@ async def test_a_turn_that_winds_down_counts_until_its_end(serving: Serving) -> 
             daemon.clock.advance(0.6)  # the prompt's answer is not waited for any longer
             assert (await wire.receive())["error"]["data"]["reason"] == "frame_too_large"
         await daemon.until(lambda: not daemon.server.open_connections)
-        assert not await watch.after(2)
+        ended_before_the_turn = await watch.after(2)
         go.set()
+        assert not ended_before_the_turn
         await daemon.until(lambda: not daemon.server.presence.count)
         assert not await watch.after(0.99)
         assert await watch.after(0.02)
