@@ -23,8 +23,9 @@ from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.clock import ManualClock
 from zeroclaw_daemon.rpc.errors import FORBIDDEN, INTERNAL, INVALID_PARAMS, SESSION_NOT_FOUND
+from zeroclaw_daemon.rpc.methods import session_reading
 from zeroclaw_daemon.sessions.durable import DurableSessions
-from zeroclaw_daemon.sessions.store.acp import AcpStore
+from zeroclaw_daemon.sessions.store.acp import MAX_LISTED, AcpStore
 from zeroclaw_daemon.sessions.store.chat import ChatStore
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
@@ -312,6 +313,23 @@ async def test_a_list_is_as_long_as_it_may_be(
     async with reading() as daemon, daemon.connect() as wire:
         assert (await wire.call("session/list", fits))["sessions"] == []
         assert (await wire.fail("session/list", too_much))["code"] == INVALID_PARAMS
+
+
+@every_mode
+@pytest.mark.req("RPC-244")
+async def test_a_list_has_no_more_bytes_than_it_may(
+    reading: Serving, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (session_reading.MAX_LIST_BYTES, MAX_LISTED) == (4 * 1024 * 1024, 10_000)
+    method = "session/list-acp" if mode == "acp" else "session/list"
+    async with reading() as daemon, daemon.connect() as wire:
+        for _ in range(3):
+            await wire.new_session(chatMode=mode, keepSiblings=True)
+        whole = (await wire.call(method, {}))["sessions"]
+        sizes = [len(json.dumps(session, separators=(",", ":"))) for session in whole]
+        for bytes_, fit in ((sizes[0] - 1, 0), (sizes[0], 1), (sum(sizes) - 1, 2), (sum(sizes), 3)):
+            monkeypatch.setattr(session_reading, "MAX_LIST_BYTES", bytes_)
+            assert (await wire.call(method, {}))["sessions"] == whole[:fit]
 
 
 # --- whose it is --------------------------------------------------------------------------------------------------------

@@ -309,6 +309,7 @@ def test_sessions_are_listed_by_their_latest_activity(store: AcpStore) -> None:
     whole_turn(store)
     store.finish("s", "t", [])
     assert [session.id for session in store.listed()] == ["s", "later"]
+    assert [session.id for session in store.listed(limit=1)] == ["s"]
 
 
 def test_half_a_character_is_kept_where_it_is_said_and_refused_as_a_name(store: AcpStore) -> None:

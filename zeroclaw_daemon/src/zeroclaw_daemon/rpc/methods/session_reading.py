@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints, model_validator
@@ -21,10 +21,13 @@ from zeroclaw_daemon.sessions.store.entries import MAX_PAGE, Entry, EntryKind, P
 from zeroclaw_daemon.sessions.store.records import StoredSession
 from zeroclaw_daemon.sessions.store.rows import stamp
 from zeroclaw_daemon.sessions.store.searching import MAX_QUERY_CHARACTERS
-from zeroclaw_daemon.strict_json import JsonValue
+from zeroclaw_daemon.strict_json import JsonValue, encode
 
 DEFAULT_PAGE: Final = 100
 """Entries of a page, and sessions of a list, where the caller does not say."""
+
+MAX_LIST_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of one list of sessions, half of what a line of the protocol may have."""
 
 _CURSOR: Final = re.compile(r"(0|[1-9][0-9]{0,18})\.(0|[1-9][0-9]{0,8})", re.ASCII)
 _LAST_ROW: Final = 2**63 - 1
@@ -149,12 +152,12 @@ class SessionReading:
         found = await self._reader.chats(
             self._access.owner(caller), query=params.query or "", limit=params.limit
         )
-        return ListResult(sessions=[_listed(session, PREFIX) for session in found])
+        return _listed(found, PREFIX)
 
     async def list_acp(self, caller: Caller, params: None) -> ListResult:
         """The caller's ``acp`` sessions that were not killed."""
         found = await self._reader.acps(self._access.owner(caller), limit=MAX_LISTED_ACP)
-        return ListResult(sessions=[_listed(session, "") for session in found])
+        return _listed(found, "")
 
 
 def _place_of(cursor: str) -> Place:
@@ -178,12 +181,21 @@ def _entry(entry: Entry) -> MessageEntry:
     )
 
 
-def _listed(session: StoredSession, prefix: str) -> ListedSession:
-    return ListedSession(
-        session_id=session.id,
-        session_key=prefix + session.id,
-        created_at=stamp(session.created),
-        last_activity=stamp(session.last_activity),
-        message_count=session.message_count,
-        agent_alias=session.agent_alias or None,
-    )
+def _listed(found: Iterable[StoredSession], prefix: str) -> ListResult:
+    """So many of the sessions as fit, for a line of the protocol is bounded and their names are long if their makers like."""
+    sessions: list[ListedSession] = []
+    size = 0
+    for session in found:
+        listed = ListedSession(
+            session_id=session.id,
+            session_key=prefix + session.id,
+            created_at=stamp(session.created),
+            last_activity=stamp(session.last_activity),
+            message_count=session.message_count,
+            agent_alias=session.agent_alias or None,
+        )
+        size += len(encode(listed.to_json()))
+        if size > MAX_LIST_BYTES:
+            break
+        sessions.append(listed)
+    return ListResult(sessions=sessions)
