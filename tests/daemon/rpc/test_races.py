@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +83,13 @@ SCENES = {
 }
 
 
+def is_question(frame: dict[str, Any]) -> bool:
+    return (
+        frame.get("method") == "elicitation/create"
+        or frame.get("params", {}).get("type") == "approval_request"
+    )
+
+
 @dataclass
 class Player:
     """A client, and everything it was told. It says yes to whatever it is asked."""
@@ -92,6 +99,7 @@ class Player:
     asked: list[str] = field(default_factory=list)
     frames: list[dict[str, Any]] = field(default_factory=list)
     gone: bool = False
+    ended: bool = False
     replies: Any = field(default_factory=itertools.count)
     questions: list[dict[str, Any]] = field(default_factory=list)
 
@@ -101,7 +109,7 @@ class Player:
             await self.wire.send({"jsonrpc": "2.0", "method": method, "params": params, "id": request_id})
 
     def hang_up(self) -> None:
-        self.gone = True
+        self.gone = self.ended = True
         self.wire.close()
 
     def finish(self) -> None:
@@ -120,10 +128,7 @@ class Player:
 
     def take(self, frame: dict[str, Any]) -> None:
         self.frames.append(frame)
-        if (
-            frame.get("method") == "elicitation/create"
-            or frame.get("params", {}).get("type") == "approval_request"
-        ):
+        if is_question(frame):
             self.questions.append(frame)
 
     async def reply(self) -> None:
@@ -137,14 +142,23 @@ class Player:
                 allowed = {"requestId": question["params"]["requestId"], "decision": "allow_once"}
                 await self.ask("session/approve", f"reply {next(self.replies)}", sessionId=SESSION, **allowed)
 
-    async def hear_out(self) -> None:
-        """Read until everything that was asked is answered, or until the end of the stream."""
-        while self.gone or not set(self.asked) <= set(self.answers):
+    @property
+    def heard_out(self) -> bool:
+        """Whether everything that was asked is answered, or the stream has ended."""
+        return self.ended or (not self.gone and set(self.asked) <= set(self.answers))
+
+    async def hear_out(self, others: Sequence[Player] = (), done: Callable[[], None] = lambda: None) -> None:
+        """Read until this client and the others have heard out the daemon, or the stream ends; then say so."""
+        everybody = (self, *others)
+        while not self.ended and not all(player.heard_out for player in everybody):
             frame = await self.wire.receive_or_end()
             if frame is None:
-                return
-            self.take(frame)
-            await self.reply()
+                self.ended = True
+            else:
+                self.take(frame)
+                await self.reply()
+        if all(player.heard_out for player in everybody):
+            done()
 
 
 def call(method: str, **params: Any) -> Callable[[Player, str], Any]:
@@ -231,9 +245,8 @@ class Stage:
                     await anyio.lowlevel.checkpoint()
                 await MOVES[move](first if own else second, f"{number} {move}")
             async with anyio.create_task_group() as hearing:
-                for player in (first, second):
-                    if not player.wire.transport._incoming.reader_closed:
-                        hearing.start_soon(player.hear_out)
+                for player, other in ((first, second), (second, first)):
+                    hearing.start_soon(player.hear_out, [other], hearing.cancel_scope.cancel)
             for player in (first, second):
                 await self._check(player)
 
@@ -243,7 +256,11 @@ class Stage:
         assert set(player.answers) <= set(player.asked), player.frames
         if not player.gone:
             assert set(player.answers) == set(player.asked)
-            await player.wire.assert_silent()
+            seen = len(player.frames)
+            await player.ask("no/such/method", "the last")
+            await player.hear_out()
+            # Of a turn nothing more comes. A question may have been on its way when the turn ended.
+            assert [frame for frame in player.frames[seen:-1] if not is_question(frame)] == []
         # Each prompt's end is told, once, before it is answered.
         told = ended = 0
         for frame in player.frames:
@@ -306,13 +323,13 @@ async def test_one_move_at_any_moment_of_a_turn(stage: Stage, move: str) -> None
 @pytest.mark.parametrize("move", ["cancel", "hang_up", "close"])
 async def test_an_answer_and_a_move_at_the_same_moment(stage: Stage, scene: str, move: str) -> None:
     """The question has come after so many turns of the event loop; the two meet in every order, close and less close."""
-    for between in range(14):
+    for between in range(0, 16, 2):
         await stage.play(scene, [(30, "reply", True), (between, move, True)])
         await stage.play(scene, [(30, move, move == "hang_up"), (between, "reply", True)])
 
 
 @pytest.mark.req("PAINS-22", "PAINS-23")
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(["asking", "approving", "plain"]),
     st.lists(
@@ -367,7 +384,7 @@ SENDER = grants(
     "sessions:create", "sessions:update", "sessions:read", "files:create", allowed_agents=["assistant"]
 )
 RECEIVER = grants("sessions:create", "sessions:update", "sessions:read", allowed_agents=["assistant"])
-STORED_WITHIN = 20
+STORED_WITHIN = 16
 """More turns of the event loop than a file takes to be stored."""
 
 
