@@ -19,6 +19,7 @@ from zeroclaw_daemon.agent.providers.base import ProviderError, TextDelta, Thoug
 from zeroclaw_daemon.agent.providers.scripted import Pause, ScriptedProvider
 from zeroclaw_daemon.agent.surroundings import TurnSite
 from zeroclaw_daemon.agent.tools import ToolRegistry
+from zeroclaw_daemon.agent.turn import INTERRUPTED
 from zeroclaw_daemon.rpc.errors import FORBIDDEN, INTERNAL, INVALID_PARAMS, SESSION_NOT_FOUND
 from zeroclaw_daemon.sessions.idling import LOOK_SECONDS
 from zeroclaw_daemon.sessions.store.points import WritePoint
@@ -201,6 +202,25 @@ async def test_prompts_that_wake_a_session_run_in_the_order_they_came(house: Ope
         answers = await it.answers("1", "2", "3")
         assert [answer["result"]["content"] for answer in answers] == ["1", "2", "3"]
         assert [request.messages[-1] for request in it.provider.requests[1:]] == list(map(UserMessage, "123"))
+
+
+@pytest.mark.req("RPC-141", "RPC-149")
+async def test_a_daemon_that_stops_writes_the_ends_of_its_turns(house: Opened) -> None:
+    pause = Pause()
+    async with house([TextDelta("half"), pause]) as it:
+        session = await it.wire.new_session(chatMode="acp")
+        await it.begin(session, pause)
+    async with house([TextDelta("more")]) as it:
+        stored = await it.durable.acp.read(lambda store: store.find(session))
+        assert stored is not None
+        assert stored.turn_id is None
+        assert await it.texts(session) == [
+            ("user", "long"), ("assistant", "half"), ("system", "[stream interrupted]"),
+        ]  # fmt: skip
+        await it.turn(session, "go on")
+        assert it.asked() == [
+            UserMessage("long"), AssistantMessage(f"half\n{INTERRUPTED}"), UserMessage("go on"),
+        ]  # fmt: skip
 
 
 # --- what is written ----------------------------------------------------------------------------------------------------
