@@ -10,6 +10,16 @@ from typing import Any
 CHUNK = 1024 * 1024
 FILE = 10 * 1024 * 1024
 
+ADA_IS_ADMIN = """\
+schema_version = 1
+[users.ada]
+uid = 4000000000
+permission_profiles = ["all"]
+[permission_profiles.all]
+admin = true
+"""
+"""A configuration in which Ada may do everything, and only a token can prove her."""
+
 
 def b64(data: bytes) -> str:
     """The bytes as the protocol carries them."""

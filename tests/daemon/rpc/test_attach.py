@@ -15,7 +15,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 from rosters import InForce, config_of, grants
-from sending import FILE, at, attached, b64, digest_of, staged, stored, uploaded
+from sending import ADA_IS_ADMIN, FILE, at, attached, b64, digest_of, staged, stored, uploaded
 
 from zeroclaw_daemon.agent.messages import UserMessage
 from zeroclaw_daemon.agent.providers.base import TextDelta
@@ -219,16 +219,8 @@ async def test_the_files_of_one_call_have_20_mebibytes_together(serving: Serving
 
 @pytest.mark.req("RPC-258")
 async def test_a_client_of_another_machine_names_no_path(serving: Serving, tmp_path: Path) -> None:
-    config = """\
-schema_version = 1
-[users.ada]
-uid = 4000000000
-permission_profiles = ["all"]
-[permission_profiles.all]
-admin = true
-"""
     (tmp_path / "file").write_bytes(b"x")
-    async with serving(config=config) as daemon:
+    async with serving(config=ADA_IS_ADMIN) as daemon:
         token = daemon.config.tokens.pair("ada").text
         async with daemon.connect(local=False, authToken=token) as far:
             session = await far.new_session()

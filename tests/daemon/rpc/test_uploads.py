@@ -12,6 +12,7 @@ import anyio
 import pytest
 from rosters import InForce, config_of, grants
 from sending import (
+    ADA_IS_ADMIN,
     CHUNK,
     FILE,
     at,
@@ -450,15 +451,7 @@ async def test_silent_uploads_make_room_and_active_ones_stay(serving: Serving) -
 
 @pytest.mark.req("RPC-198")
 async def test_uploads_are_for_local_clients(serving: Serving, tmp_path: Path) -> None:
-    config = """\
-schema_version = 1
-[users.ada]
-uid = 4000000000
-permission_profiles = ["all"]
-[permission_profiles.all]
-admin = true
-"""
-    async with serving(config=config) as daemon:
+    async with serving(config=ADA_IS_ADMIN) as daemon:
         token = daemon.config.tokens.pair("ada").text
         async with daemon.connect(local=False, authToken=token) as far:
             session = await far.new_session()
@@ -566,15 +559,7 @@ async def test_who_is_no_administrator_any_more_commits_nothing_to_sessions_of_o
 
 @pytest.mark.req("RPC-207")
 async def test_who_was_unpaired_before_the_commit_commits_nothing(serving: Serving, tmp_path: Path) -> None:
-    config = """\
-schema_version = 1
-[users.ada]
-uid = 4000000000
-permission_profiles = ["all"]
-[permission_profiles.all]
-admin = true
-"""
-    async with serving(config=config) as daemon:
+    async with serving(config=ADA_IS_ADMIN) as daemon:
         issued = daemon.config.tokens.pair("ada")
         async with daemon.connect(authToken=issued.text) as ada:
             upload = await staged(ada, await ada.new_session(), b"abc")
