@@ -28,7 +28,9 @@ OFF = "schema_version = 1\n"
 def test_a_paired_client_is_served_beside_the_socket_and_status_tells_where(
     home, zeroclaw, start_daemon
 ) -> None:
-    home.configure(f"{OFF}{USER}[gateway]\nenabled = true\nport = 0\n")
+    home.configure(
+        f"{OFF}{USER}[gateway]\nenabled = true\nport = 0\n[providers.models.openai.main]\nuri = 'ftp://a'\n"
+    )
     start_daemon()
     token = json.loads(zeroclaw("auth", "pair", "ada", "--json").out)["token"]
     gateway = zeroclaw("status", "--json").json["gateway"]
@@ -40,6 +42,7 @@ def test_a_paired_client_is_served_beside_the_socket_and_status_tells_where(
         said = zeroclaw("status").out
     assert f"  gateway   {gateway['endpoint']}, connections: 1\n" in said
     assert ", connections: 2\n" in said
+    assert "  provider  openai.main unusable: providers.models.openai.main.uri " in said
 
 
 @pytest.mark.req("RPC-227")

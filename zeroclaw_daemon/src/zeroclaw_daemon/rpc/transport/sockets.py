@@ -13,15 +13,14 @@ import anyio.lowlevel
 
 from zeroclaw_daemon.rpc.transport.base import AcceptFailed
 
-PASSING: Final = frozenset(
-    {
-        errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EINTR, errno.ENOBUFS, errno.ENOMEM, errno.EPROTO,
-        # What befell one connection of a network before it was accepted, and what a firewall forbade.
-        errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENONET, errno.ENOPROTOOPT,
-        errno.EOPNOTSUPP, errno.EPERM,
-    }
+_PASSING_NAMES: Final = (
+    "EMFILE", "ENFILE", "ECONNABORTED", "EINTR", "ENOBUFS", "ENOMEM", "EPROTO",
+    # What befell one connection of a network before it was accepted, and what a firewall forbade.
+    "ENETDOWN", "ENETUNREACH", "EHOSTDOWN", "EHOSTUNREACH", "ENONET", "ENOPROTOOPT", "EOPNOTSUPP", "EPERM",
 )  # fmt: skip
-"""Reasons for which one accept fails and a later one may not."""
+
+PASSING: Final = frozenset(getattr(errno, name) for name in _PASSING_NAMES if hasattr(errno, name))
+"""Reasons for which one accept fails and a later one may not. Systems know different ones."""
 
 _LOOK_SECONDS: Final = 0.02
 """How often a connection that has ended looks whether its peer has closed too."""
@@ -35,7 +34,7 @@ class SocketStream:
 
     def __init__(self, connected: socket.socket, *, whole: bool = False) -> None:
         connected.setblocking(False)
-        self._hang_up = select.POLLRDHUP if whole else 0
+        self._hang_up = getattr(select, "POLLRDHUP", 0) if whole else 0
         self._socket = connected
         self._drained = True
 
