@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -176,6 +177,18 @@ def test_every_end_of_an_upload_gives_its_charge_back_once(end: str) -> None:
 @pytest.mark.req("RPC-166")
 def test_lengths_are_in_bytes_of_utf8_and_half_a_character_has_three() -> None:
     assert [byte_length(text) for text in ("", "a", "é", "€", "😀", "\ud800")] == [0, 1, 2, 3, 4, 3]
+
+
+@pytest.mark.req("RPC-189")
+@pytest.mark.parametrize("piece", [1000, 64 * 1024, 1024 * 1024])
+def test_what_came_is_held_with_an_eighth_more_room_at_most(piece: int) -> None:
+    staging, _ = staging_of(StagingLimits())
+    size = StagingLimits().file_bytes
+    upload = staging.begin("c", "target", size=size, filename="f")
+    for offset in range(0, size, piece):
+        staging.append("c", upload.id, offset, bytes(min(piece, size - offset)))
+    assert size <= sys.getsizeof(upload.received) <= size * 9 // 8 + 100
+    staging.drop("c")
 
 
 # The order of the checks.
