@@ -276,3 +276,29 @@ async def test_a_close_asks_the_store_nothing_and_ends_what_waits(house: Opened)
         assert it.live.find(session) is None
         assert (await it.turn(session, "go on"))["content"] == "again"
         assert it.provider.requests[-1].messages[0] == UserMessage("long")
+
+
+@pytest.mark.parametrize("written", [True, False])
+async def test_who_comes_while_a_session_is_being_closed_finds_it_gone(house: Opened, written: bool) -> None:
+    pause = Pause()
+    async with house([TextDelta("half"), pause]) as it, it.daemon.connect() as other:
+        session = await it.wire.new_session(chatMode="acp")
+        await it.begin(session, pause)
+        live = it.live.get(session)
+        go_on = it.faults.hold(WritePoint.TURN_FINISHED)
+        await it.wire.send(
+            {"jsonrpc": "2.0", "method": "session/close", "params": {"sessionId": session}, "id": "call"}
+        )
+        await it.daemon.until(lambda: it.faults.arrived(WritePoint.TURN_FINISHED))
+        params = {"sessionId": session, "prompt": "late"}
+        await other.send({"jsonrpc": "2.0", "method": "session/prompt", "params": params, "id": 1})
+        await it.daemon.until(lambda: live.permit.pending == 3)
+        if not written:
+            it.faults.failing = {WritePoint.TURN_FINISHED}
+        go_on.set()
+        turn, closed = await it.answers("turn", "call")
+        assert ("result" in turn) is written
+        assert closed["result"]["closed"] is True
+        assert (await other.answer_to(1))["error"]["data"]["reason"] == "session_not_found"
+        assert it.live.find(session) is None
+        assert len(it.provider.requests) == 1
