@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import anyio
 import pytest
 
 from zeroclaw_daemon.agent.approval_policy import ApprovalPolicy
@@ -342,6 +343,53 @@ async def test_a_turn_that_waits_for_consent_can_be_cancelled(asking: Asking) ->
         assert (await wire.answer_to(7))["result"]["stopReason"] == "cancelled"
         assert (await decide(wire, asked, "allow_once"))["acknowledged"] is False
         assert it.tool.runs == 0
+
+
+class Stubborn(Upper):
+    """A tool that will not be cancelled."""
+
+    name = "stubborn"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = anyio.Event()
+        self.go = anyio.Event()
+
+    async def execute(self, arguments: Mapping[str, object], *, call_site: CallSite) -> ToolResult:
+        self.began.set()
+        with anyio.CancelScope(shield=True):
+            await self.go.wait()
+        return ToolResult(True, "late")
+
+
+@pytest.mark.req("RPC-131")
+@pytest.mark.parametrize("policy", [ASK, ApprovalPolicy.AUTO])
+async def test_a_turn_that_was_given_up_asks_nothing_and_runs_nothing_more(
+    serving: Serving, policy: ApprovalPolicy
+) -> None:
+    stubborn, upper = Stubborn(), Upper()
+    calls_of_one_step: list[Line] = [
+        ToolCall("c1", "stubborn", '{"text": ""}'), ToolCall("c2", "upper", '{"text": "a"}'),
+    ]  # fmt: skip
+    provider = ScriptedProvider(calls_of_one_step)
+    agent = Agent("assistant", provider, "m", tools=ToolRegistry([stubborn, upper]), approval=policy)
+    async with serving(agents=FixedAgents(agent)) as daemon, daemon.connect() as wire:
+        session = await wire.new_session(cwd="/")
+        await wire.send(prompt(session))
+        if policy is ASK:
+            await decide(wire, await wire.update_of("approval_request"), "allow_once")
+        await stubborn.began.wait()
+        await wire.call("session/cancel", {"sessionId": session})
+        await daemon.until(lambda: daemon.clock.waits > 0)
+        daemon.clock.advance(5)
+        assert (await wire.answer_to(7))["result"]["stopReason"] == "cancelled"
+        seen = len(wire.updates)
+        stubborn.go.set()
+        await daemon.until(lambda: provider.closed == 1)
+        await anyio.wait_all_tasks_blocked()
+        await wire.assert_silent()
+        assert len(wire.updates) == seen
+        assert upper.runs == 0
 
 
 @pytest.mark.req("RPC-128")
