@@ -13,11 +13,13 @@ from benchmarks import (
     config,
     daemon,
     egress,
+    footprint,
     http,
     loading,
     packages,
     sessions,
     state,
+    streaming,
     tiers,
     warm,
 )
@@ -36,6 +38,8 @@ MEASUREMENTS = {
     "egress": egress.measure,
     "http": http.measure,
     "daemon": daemon.measure,
+    "streaming": streaming.measure,
+    "footprint": footprint.measure,
 }
 
 

@@ -1,25 +1,31 @@
-"""The daemon as its clients meet it: how soon it serves, and what a request costs."""
+"""The daemon as its clients meet it: how soon it serves, what a request costs, and how many it answers."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import signal
-import socket
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.daemon_process import Home, Lines, running
 from benchmarks.harness import Measurement, alternate
-from benchmarks.plugin import admitted, built, cache_directory, compiled_sandbox
+from benchmarks.plugin import SOURCES, admitted, built, compiled_sandbox
 
-RTT_GOAL = 3
+RTT_GOAL = 2
+MCP_GOAL = 5
 START_GOAL_MS = 1000
 ROUNDS = 1000
+PIPELINED = 10_000
+PIPELINED_GOAL = 10_000
+"""Requests a second."""
+BURSTS = 5
 
 _ECHO = """
 import asyncio, json, sys
@@ -39,83 +45,117 @@ asyncio.run(main())
 """
 
 
-def connect(path: Path, process: subprocess.Popen[bytes]) -> socket.socket:
-    """A connection to the socket, as soon as there is one to be had."""
-    limit = time.monotonic() + 30
-    while time.monotonic() < limit and process.poll() is None:
-        client = socket.socket(socket.AF_UNIX)
-        try:
-            client.connect(str(path))
-        except (FileNotFoundError, ConnectionRefusedError):
-            client.close()
-            time.sleep(0.002)
-        else:
-            return client
-    raise RuntimeError(f"nothing listens on {path}")
-
-
-@contextlib.contextmanager
-def running(command: list[str], env: dict[str, str], path: Path) -> Iterator[tuple[socket.socket, float]]:
-    """A server process with a connection to it and the milliseconds until it answered."""
-    started = time.perf_counter()
-    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        with connect(path, process) as client:
-            request(client, "initialize", {"protocolVersion": 1})
-            yield client, (time.perf_counter() - started) * 1000
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=30)
-
-
-def request(client: socket.socket, method: str, params: dict[str, object]) -> object:
-    """One request and its answer."""
-    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n"
-    client.sendall(line)
-    received = b""
-    while not received.endswith(b"\n"):
-        part = client.recv(65536)
-        if not part:
-            raise RuntimeError("the server closed the connection")
-        received += part
-    return json.loads(received)
-
-
 def measure() -> Iterator[Measurement]:
-    """Start-up with one installed plugin; the round trip of ``status`` beside a bare echo server."""
-    program = str(Path(sys.executable).with_name("zeroclaw"))
+    """Start-up with one installed plugin; the round trip of ``status`` beside a bare echo server and an MCP server; a burst."""
     compiled_sandbox(admitted("redact")).close()  # or the daemon would compile beside what is measured
-    with tempfile.TemporaryDirectory() as home:
-        env = {**os.environ, "HOME": home, "ZEROCLAW_CACHE_DIR": str(cache_directory())}
-        for name in ("ZEROCLAW_SOCKET", "ZEROCLAW_CONFIG_DIR", "ZEROCLAW_DATA_DIR"):
-            env.pop(name, None)
-        for words in (
-            ["plugin", "install", str(built("redact"))],
-            ["config", "set", "plugins.enabled", "true"],
-            ["config", "set", "plugins.auto_discover", "true"],
-        ):
-            subprocess.run([program, *words], env=env, check=True, capture_output=True)
-        endpoint = Path(home) / ".zeroclaw" / "data" / "daemon.sock"
+    with tempfile.TemporaryDirectory() as directory:
+        home = Home(Path(directory))
+        home.command("plugin", "install", str(built("redact")))
+        home.command("config", "set", "plugins.enabled", "true")
+        home.command("config", "set", "plugins.auto_discover", "true")
         starts: list[float] = []
         for _ in range(3):
-            with running([program, "daemon"], env, endpoint) as (_, milliseconds):
+            with home.daemon() as (_, _, milliseconds):
                 starts.append(milliseconds)
-        best = sorted(starts)[1]
+        best = statistics.median(starts)
         yield Measurement(
             "daemon start until `initialize` is answered, one plugin installed",
             {"start": best},
             f"< {START_GOAL_MS} ms",
             best < START_GOAL_MS,
         )
-        bare = Path(home) / "echo.sock"
+        bare = Path(directory) / "echo.sock"
         with (
-            running([program, "daemon"], env, endpoint) as (ours, _),
-            running([sys.executable, "-c", _ECHO, str(bare)], env, bare) as (theirs, _),
+            home.daemon() as (ours, _, _),
+            running([sys.executable, "-c", _ECHO, str(bare)], home.env, bare) as (echo, _, _),
+            _mcp_server() as mcp,
         ):
-            subjects: dict[str, Callable[[], object]] = {
-                "status over the daemon's socket": lambda: request(ours, "status", {}),
-                "bare asyncio NDJSON echo": lambda: request(theirs, "status", {}),
-            }
-            medians = alternate(subjects, rounds=ROUNDS, warmup=50)
-        ratio = medians["status over the daemon's socket"] / medians["bare asyncio NDJSON echo"]
-        yield Measurement("round trip of `status`", medians, f"≤ {RTT_GOAL}×", ratio <= RTT_GOAL)
+            yield from _round_trips(ours, echo, mcp)
+            yield _pipelined(ours, echo)
+
+
+def _round_trips(ours: Lines, echo: Lines, mcp: Callable[[], object]) -> Iterator[Measurement]:
+    status, bare, ping = "status over the daemon's socket", "bare asyncio NDJSON echo", "MCP ping over pipes"
+    medians = alternate(
+        {status: lambda: ours.ask("status"), bare: lambda: echo.ask("status"), ping: mcp},
+        rounds=ROUNDS,
+        warmup=50,
+    )
+    ratio = medians[status] / medians[bare]
+    yield Measurement(
+        "round trip of `status`",
+        {status: medians[status], bare: medians[bare]},
+        f"≤ {RTT_GOAL}×",
+        ratio <= RTT_GOAL,
+    )
+    ratio = medians[ping] / medians[status]
+    yield Measurement(
+        "round trip of a `ping` of an MCP server",
+        {ping: medians[ping], status: medians[status]},
+        f"≥ {MCP_GOAL}×",
+        ratio >= MCP_GOAL,
+        notes=(f"as often a bare echo fits into it: {medians[ping] / medians[bare]:.2f}",),
+    )
+
+
+def _pipelined(ours: Lines, echo: Lines) -> Measurement:
+    """Both answer the same burst; the daemon looks at who asks and what is configured for each of its requests."""
+    names = {"requests that no method serves": "no/such/method", "`status`": "status"}
+    rates = {
+        name: statistics.median(_rate(ours, method) for _ in range(BURSTS)) for name, method in names.items()
+    }
+    bare = statistics.median(_rate(echo, "status") for _ in range(BURSTS))
+    return Measurement(
+        f"{PIPELINED} requests at once on one connection, answered in a second",
+        {**rates, "bare asyncio NDJSON echo": bare},
+        f"≥ {PIPELINED_GOAL} of `status`",
+        rates["`status`"] >= PIPELINED_GOAL,
+        unit="/s",
+        compared=False,
+    )
+
+
+def _rate(lines: Lines, method: str) -> float:
+    request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}).encode() + b"\n"
+    sender = threading.Thread(target=lines.socket.sendall, args=(request * PIPELINED,))
+    started = time.perf_counter()
+    sender.start()
+    answered = 0
+    while answered < PIPELINED:
+        answered += lines.socket.recv(1024 * 1024).count(b"\n")
+    sender.join()
+    return PIPELINED / (time.perf_counter() - started)
+
+
+@contextlib.contextmanager
+def _mcp_server() -> Iterator[Callable[[], object]]:
+    """A server of the protocol's own SDK, and one ``ping`` of it by the same plain client: lines over pipes."""
+    # -P, because modules beside the server have names of the standard library.
+    command = [sys.executable, "-P", str(Path(__file__).with_name("mcp_server.py"))]
+    env = {**os.environ, "PYTHONPATH": str(SOURCES["redact"])}
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        into, out = server.stdin, server.stdout
+
+        def send(message: dict[str, object]) -> None:
+            into.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            into.flush()
+
+        def ask(method: str, params: dict[str, object]) -> object:
+            send({"id": 1, "method": method, "params": params})
+            return json.loads(out.readline())
+
+        client = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "b", "version": "1"},
+        }
+        try:
+            ask("initialize", client)
+            send({"method": "notifications/initialized"})
+            yield lambda: ask("ping", {})
+        finally:
+            server.terminate()

@@ -24,7 +24,10 @@ Call = Callable[[Mapping[str, object]], str]
 def warm_tool(name: str) -> Generator[Call]:
     """A tool of the server, called through a session that lasts as long as the block."""
     server = StdioServerParameters(
-        command=sys.executable, args=[str(_SERVER)], env={"PYTHONPATH": str(SOURCES["redact"])}
+        # -P, because modules beside the server have names of the standard library.
+        command=sys.executable,
+        args=["-P", str(_SERVER)],
+        env={"PYTHONPATH": str(SOURCES["redact"])},
     )
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(server)) as client:
 
