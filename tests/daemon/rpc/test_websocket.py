@@ -304,6 +304,26 @@ async def test_large_files_are_sent_by_local_clients_alone(gate: Gates, tmp_path
         assert (await ask(peer, "file/attach", by_path))["error"]["data"]["rule"] == "local_only"
 
 
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    said=st.one_of(
+        st.binary(max_size=300),
+        st.builds(
+            lambda line, rest: line + rest,
+            st.sampled_from([b"GET /rpc HTTP/1.1\r\n", b"GET /rpc HTTP/1.1\r\nHost: localhost\r\n", b"GET "]),
+            st.binary(max_size=200),
+        ),
+    )
+)
+async def test_no_bytes_before_the_upgrade_open_anything(gate: Gates, said: bytes) -> None:
+    async with gate(tls=False) as served, served.connect() as other:
+        with served.raw() as peer:
+            peer.send(said)
+            peer.shutdown(socket.SHUT_WR)
+            assert b" 101 " not in await read_all(peer)
+        assert "result" in await ask(other, "status")
+
+
 # Who may connect.
 
 
@@ -572,6 +592,26 @@ async def test_who_closes_is_gone_at_once_and_a_stop_says_goodbye(gate: Gates) -
         async with served.connect() as peer:
             served.server.stop()
             assert await goodbye(peer) == 1001
+
+
+@pytest.mark.req("PAINS-23")
+async def test_a_peer_that_takes_nothing_does_not_hold_up_the_end(gate: Gates) -> None:
+    clock = ManualClock()
+    provider = ScriptedProvider([TextDelta("x" * 100_000) for _ in range(1000)])
+    async with gate(clock=clock, provider=provider) as served, served.connect() as stalled:
+        session = (await ask(stalled, "session/new", {"agentAlias": "assistant"}))["result"]["sessionId"]
+        stalled.transport.pause_reading()
+        prompt = {"sessionId": session, "prompt": "x"}
+        await stalled.send(
+            json.dumps({"jsonrpc": "2.0", "method": "session/prompt", "params": prompt, "id": 7})
+        )
+        await served.until(lambda: clock.waits == 2)  # for its next ping, and for it to take a frame
+        served.server.stop()
+        await served.until(lambda: served.server.gateway_facts()["state"] != "listening")
+        clock.advance(5.6)
+        await served.until(lambda: served.server.open_connections == 0)
+        assert provider.closed == 1
+        stalled.transport.abort()
 
 
 @pytest.mark.req("RPC-227")
