@@ -295,6 +295,18 @@ async def test_what_was_asked_before_a_line_too_long_is_still_answered(wire_over
         assert [frame["id"] for frame in frames] == [1, None]
 
 
+@pytest.mark.req("RPC-021", "RPC-234")
+async def test_a_slow_answer_comes_before_the_last_error(wire_over: WireOver) -> None:
+    limits = ConnectionLimits(frame_bytes=100, initialize_seconds=None)
+    async with connection(wire_over, limits=limits) as (wire, _, handler):
+        await wire.write(b'{"jsonrpc":"2.0","method":"slow","params":[],"id":1}\n' + b"x" * 101)
+        await wait_for(lambda: handler.calls == ["slow"] and not wire.transport._outgoing.bytes)
+        await settle()
+        assert not wire.transport._incoming.bytes
+        handler.gate.set()
+        assert [frame["id"] for frame in await wire.rest()] == [1, None]
+
+
 @pytest.mark.req("RPC-234")
 async def test_after_its_last_word_the_daemon_stays_for_a_second_at_most(wire_over: WireOver) -> None:
     limits = ConnectionLimits(frame_bytes=100, initialize_seconds=None)
