@@ -47,6 +47,7 @@ def test_a_method_says_what_it_takes_answers_and_needs(row: Signature) -> None:
     method = METHODS[row.name]
     assert {param["name"]: param["required"] for param in method["params"]} == row.members
     assert method.get("x-grant") == (str(row.grant) if row.grant else None)
+    assert method.get("x-local", False) is row.local
     assert method["summary"].endswith(".")
     assert "RPC-" not in json.dumps(method)
     assert "``" not in json.dumps(method)

@@ -60,6 +60,8 @@ def _method(row: Signature) -> dict[str, JsonValue]:
     }
     if row.grant is not None:
         method["x-grant"] = str(row.grant)
+    if row.local:
+        method["x-local"] = True
     return method
 
 

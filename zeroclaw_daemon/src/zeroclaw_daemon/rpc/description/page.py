@@ -36,6 +36,8 @@ def _section(method: dict[str, JsonValue]) -> Iterator[str]:
     yield f"{method['description']}\n"
     if "x-grant" in method:
         yield f"It needs the grant `{method['x-grant']}`.\n"
+    if "x-local" in method:
+        yield "It is served to clients of this machine alone.\n"
     if method["params"]:
         yield "| parameter | type | meaning |\n|---|---|---|"
         for param in method["params"]:

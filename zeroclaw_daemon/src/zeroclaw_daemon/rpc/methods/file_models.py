@@ -12,7 +12,7 @@ from zeroclaw_daemon.rpc.models import SnakeParams, SnakeResult
 MAX_FILES: Final = 64
 """Files that one call of ``file/attach``, or one prompt, may name."""
 
-Unsigned = Annotated[int, Field(ge=0, lt=2**64)]
+Unsigned = Annotated[int, Field(ge=0, le=2**64 - 1)]
 SessionId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 UploadId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
