@@ -18,6 +18,9 @@ class SocketBytes(ByteStream):
 
     def __init__(self, stream: SocketStream) -> None:
         self._stream = stream
+        # TLS writes while it reads, too, and a record must not begin within another. Without somebody to wait for there is
+        # no moment at which a write could be cancelled before it began.
+        self._sending = anyio.Lock(fast_acquire=True)
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
@@ -39,11 +42,12 @@ class SocketBytes(ByteStream):
         :raises anyio.BrokenResourceError: the peer takes no more.
         """
         rest = memoryview(item)
-        try:
-            while rest:
-                rest = rest[await self._stream.write(rest) :]
-        except OSError as error:
-            raise anyio.BrokenResourceError from error
+        async with self._sending:
+            try:
+                while rest:
+                    rest = rest[await self._stream.write(rest) :]
+            except OSError as error:
+                raise anyio.BrokenResourceError from error
 
     async def send_eof(self) -> None:
         """Send nothing more."""

@@ -84,7 +84,7 @@ class WebSocketTransport:
         self._accepted = False
         self._message = bytearray()
         self._lines = bytearray()
-        self._sending = anyio.Lock()
+        self._sending = anyio.Lock(fast_acquire=True)
         self._lost = False
         self._asked = False
         self._due = 0.0
