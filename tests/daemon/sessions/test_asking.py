@@ -164,8 +164,10 @@ async def test_a_client_that_is_bound_again_is_not_shown_the_same_twice() -> Non
         tasks.start_soon(consent, asking)
         while not client.shown:
             await anyio.lowlevel.checkpoint()
-        asking.audience = client
-        await anyio.wait_all_tasks_blocked()
+        for another in (client, Client()):
+            asking.audience = another
+            asking.audience = client
+            await anyio.wait_all_tasks_blocked()
         assert len(client.shown) == 1
         assert asking.resolve(client.shown[0].request_id, Decision.REJECT_ONCE)
 

@@ -8,9 +8,6 @@ from contextlib import aclosing
 from itertools import count
 from typing import Final
 
-import anyio
-import anyio.lowlevel
-
 from zeroclaw_daemon.agent.approval_policy import ApprovalPolicy, required
 from zeroclaw_daemon.agent.asking import Consent
 from zeroclaw_daemon.agent.context_budget import reduced
@@ -188,8 +185,6 @@ class Turn:
         """Make the calls of one step, in order. They enter the conversation together with their results."""
         results: list[ToolMessage] = []
         for call in calls:
-            # A tool may have ended although it was cancelled, and then nothing else would notice: no further one is begun.
-            await anyio.lowlevel.checkpoint()
             await self._emit(ToolCalled(call.id, call.name, _as_value(call.arguments)))
             site = TurnSite(
                 {**self._call_site.attributes, "tool": call.name, "tool_call_id": call.id},
