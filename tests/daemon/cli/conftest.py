@@ -6,13 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from daemon_process import PROGRAM, RunningDaemon, end, environment, ready, spawn
+from pseudo_terminal import PseudoTerminal
 
 from zeroclaw_daemon.cli import main
 from zeroclaw_host.contract import ungated_wit
@@ -64,6 +67,21 @@ def home(short_path: Path) -> Home:
     return Home(short_path)
 
 
+Terminals = Callable[..., PseudoTerminal]
+
+
+@pytest.fixture
+def terminal(home: Home) -> Iterator[Terminals]:
+    """Runs commands, each on a terminal of its own."""
+    with ExitStack() as stack:
+
+        def run(*arguments: str, **env: str) -> PseudoTerminal:
+            command = [PROGRAM, *arguments]
+            return stack.enter_context(PseudoTerminal(command, env=home.environment(env), cwd=home.path))
+
+        yield run
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a command printed and how it ended."""
@@ -107,17 +125,17 @@ def zeroclaw(home: Home, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 def zeroclaw_process(home: Home) -> Command:
     """Runs a command of the program as a process of its own."""
 
-    def run(*arguments: str, env: Mapping[str, str] | None = None) -> Outcome:
+    def run(*arguments: str, env: Mapping[str, str] | None = None, said: bytes = b"") -> Outcome:
         done = subprocess.run(
             [PROGRAM, *arguments],
+            input=said,
             env=home.environment(env),
             cwd=home.path,
             capture_output=True,
-            text=True,
             timeout=120,
             check=False,
         )
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
 
@@ -144,6 +162,19 @@ def start_daemon(home: Home) -> Iterator[StartDaemon]:
         yield start
     finally:
         for process in processes:
+            end(process)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Home]:
+    """A home whose daemon runs for all tests of a module that has this for its ``home``."""
+    with tempfile.TemporaryDirectory(prefix="zc-", dir="/tmp") as path:
+        found = Home(Path(path))
+        process = spawn(env=found.environment(), cwd=found.path)
+        try:
+            ready(process)
+            yield found
+        finally:
             end(process)
 
 
