@@ -51,6 +51,15 @@ def test_what_is_edited_while_it_is_held_counts_afterwards(tmp_path: Path) -> No
     assert house.now == 6
 
 
+def test_who_wants_the_newest_waits_for_who_holds_another(tmp_path: Path) -> None:
+    house = House(tmp_path, 0)
+    with house.source.held():
+        house.edit(6)
+        with pytest.raises(ConfigBusy):
+            house.source.newest(0)
+    assert house.source.newest(0).config.rpc.max_local_connections == 6
+
+
 @pytest.mark.req("RPC-211")
 def test_a_hold_begins_with_a_look_at_the_file(tmp_path: Path) -> None:
     house = House(tmp_path, 0)

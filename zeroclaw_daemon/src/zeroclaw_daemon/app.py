@@ -30,7 +30,7 @@ from zeroclaw_daemon.config.installation_key import installation_key
 from zeroclaw_daemon.config.network import findings
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.resolver import EntryResolver
-from zeroclaw_daemon.config.saving import LOCK_WAIT_SECONDS, storage_error
+from zeroclaw_daemon.config.saving import storage_error
 from zeroclaw_daemon.config.schema import Gateway
 from zeroclaw_daemon.config.source import ConfigSource
 from zeroclaw_daemon.config.store import ConfigStore
@@ -216,9 +216,7 @@ class Daemon:
         return answer
 
     def _reload(self) -> dict[str, JsonValue]:
-        # What was edited just before counts, though a file that is being stored keeps the configuration as it was.
-        with self._config.between_holds(LOCK_WAIT_SECONDS):
-            snapshot = self._config.current()
+        snapshot = self._config.newest()
         if self._config.error is not None:
             raise self._config.error
         changes = self._activation.reload(snapshot)

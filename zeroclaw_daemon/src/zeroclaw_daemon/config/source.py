@@ -96,6 +96,14 @@ class ConfigSource:
                 self._stamp, self._settled = stamp, _is_settled(stamp, began)
             return self._snapshot
 
+    def newest(self, wait: float = LOCK_WAIT_SECONDS) -> Snapshot:
+        """The snapshot in force after a look at the file, once nobody holds another: what was edited just before counts. Blocks.
+
+        :raises ConfigBusy: somebody holds one for longer than ``wait`` seconds.
+        """
+        with self.between_holds(wait):
+            return self.current()
+
     def adopt(self, snapshot: Snapshot, stamp: Stamp) -> None:
         """Put a snapshot in force that was just saved, without reading the file again.
 
