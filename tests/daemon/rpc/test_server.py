@@ -255,7 +255,8 @@ async def test_a_flood_of_refusals_is_cut_short(serving: Serving) -> None:
 
 
 def test_the_shipped_ceiling_is_512() -> None:
-    assert ServerLimits().max_connections == 512
+    limits = ServerLimits()
+    assert (limits.max_connections, limits.refusal_notices) == (512, 16)
     with pytest.raises(ValueError, match="at least one"):
         ServerLimits(max_connections=0)
     with pytest.raises(ValueError, match="positive"):
