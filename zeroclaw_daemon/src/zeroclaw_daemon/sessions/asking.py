@@ -26,7 +26,6 @@ from zeroclaw_host.visible import visible
 
 MAX_SUMMARY: Final = 2_000
 """Characters of a call's arguments that a person is shown."""
-_CUT: Final = "…"
 
 
 class Decision(StrEnum):
@@ -162,10 +161,15 @@ class Asking:
 
 
 def summary(arguments: JsonValue) -> str:
-    """The arguments of a call as one line for a person: bounded, and nothing in it moves a terminal."""
+    """The arguments of a call as one line for a person: bounded, and nothing in it moves a terminal. What is cut says how much
+    there is, so that nobody takes a part for the whole.
+    """
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     shown = visible(text[: MAX_SUMMARY + 1])
-    return shown if len(shown) <= MAX_SUMMARY else shown[: MAX_SUMMARY - len(_CUT)] + _CUT
+    if len(shown) <= MAX_SUMMARY:
+        return shown
+    cut = f"… [cut: {len(text)} characters in all]"
+    return shown[: MAX_SUMMARY - len(cut)] + cut
 
 
 def _consent(waiting: _Waiting, *, gone: bool) -> Consent:
