@@ -19,7 +19,7 @@ from session_model import BEGAN, Model
 from zeroclaw_daemon.agent.directory import Agent, FixedAgents
 from zeroclaw_daemon.agent.events import MessageChunk, PlanChanged, PlanEntry, ToolCalled, ToolReturned
 from zeroclaw_daemon.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from zeroclaw_daemon.agent.providers.base import TextDelta
+from zeroclaw_daemon.agent.providers.base import Provider, TextDelta
 from zeroclaw_daemon.agent.providers.scripted import ScriptedProvider
 from zeroclaw_daemon.agent.surroundings import TurnSite
 from zeroclaw_daemon.agent.tools import ToolRegistry
@@ -121,7 +121,7 @@ class Client:
 @asynccontextmanager
 async def talking(
     root: Path,
-    provider: ScriptedProvider,
+    provider: Provider,
     heard: Callable[[dict[str, Any]], object],
     steps: StoreSteps | None = None,
     budget: int = 0,
