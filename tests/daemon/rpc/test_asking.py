@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -574,7 +575,7 @@ QUESTIONS = [("ask_user", {"question": "?"}), ("poll", POLL)]
         ({"result": {"action": "accept", "content": "yes"}}, "error: the client accepted the question without an answer"),
         ({"result": {"action": "perhaps"}}, "error: the client's answer has no action that is known"),
         ({"result": "yes"}, "error: the client's answer has no action that is known"),
-        ({"error": {"code": -32601, "message": "no"}}, "error: the client answered the question with an error: no"),
+        ({"error": {"code": -32601, "message": "no"}}, "error: the client answered the question with an error (-32601)"),
     ],
 )  # fmt: skip
 async def test_every_answer_ends_the_question_at_once(
@@ -640,6 +641,26 @@ async def test_a_client_that_declared_that_it_takes_no_questions_gets_none(
             assert it.told == [
                 "error: the client cannot be asked: it declared its capabilities without elicitation"
             ]
+
+
+@pytest.mark.req("RPC-119")
+async def test_no_log_holds_what_was_asked_or_answered(
+    asking: Asking, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    script = calls({"question": "secret-7391"}, {"question": "secret-7391"}, tool="ask_user")
+    async with asking(*script) as it, it.daemon.connect() as wire:
+        await wire.send(prompt(await wire.new_session()))
+        for response in (
+            {"error": {"code": 7, "message": "secret-7391", "data": "secret-7391"}},
+            {"result": {"action": "secret-7391"}},
+        ):
+            asked = await next_question(wire)
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], **response})
+        await wire.answer_to(7)
+    assert "ask_user failed" in caplog.text
+    assert "secret-7391" not in caplog.text
+    assert not any("secret-7391" in str(vars(record)) for record in caplog.records)
 
 
 @pytest.mark.req("RPC-090", "RPC-095")

@@ -56,8 +56,8 @@ class ClientAudience:
         try:
             return await self.caller.link.request(ELICIT, params)
         except RemoteError as error:
-            raise QuestionFailed(
-                f"the client answered the question with an error: {error.message}"
-            ) from error
+            # Not chained: what the client says of it is for no log (RPC-119).
+            code = error.error.code
+            raise QuestionFailed(f"the client answered the question with an error ({code})") from None
         except ConnectionLost as error:
             raise QuestionFailed("the client went while it was asked") from error
