@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
@@ -22,6 +25,7 @@ from zeroclaw_daemon.agent.providers.base import TextDelta
 from zeroclaw_daemon.agent.providers.scripted import ScriptedProvider
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.rpc.errors import FORBIDDEN, INTERNAL, INVALID_PARAMS, SESSION_NOT_FOUND
+from zeroclaw_daemon.rpc.methods import files
 from zeroclaw_daemon.rpc.methods.files import decoded
 from zeroclaw_daemon.sessions.durable import DurableSessions
 from zeroclaw_daemon.uploads.errors import Base64Invalid
@@ -248,6 +252,37 @@ async def test_a_limited_sender_names_paths_of_the_agents_workspace_alone(
         async with daemon.connect() as operator:
             params = {"session_id": session, "files": [{"path": str(outside)}]}
             assert (await operator.call("file/attach", params))["files"][0]["size_bytes"] == 6
+
+
+@pytest.mark.req("RPC-258")
+async def test_paths_on_a_file_system_that_does_not_answer_hold_up_no_files_sent_whole(
+    serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    go, at_work = threading.Event(), threading.Semaphore(0)
+
+    def stuck(path: str, limit: int) -> bytes:
+        at_work.release()
+        assert go.wait(60)
+        return b"x"
+
+    monkeypatch.setattr(files, "read_local", stuck)
+    async with serving() as daemon, AsyncExitStack() as stack:
+        stack.callback(go.set)
+        wires = [await stack.enter_async_context(daemon.connect()) for _ in range(files.MAX_READ + 2)]
+        session = await wires[0].new_session()
+        params = {"session_id": session, "files": [{"path": str(tmp_path / "file")}]}
+        frame = {"jsonrpc": "2.0", "id": 1, "method": "file/attach", "params": params}
+        for wire in wires[:-1]:
+            await wire.send(frame)
+        for _ in range(files.MAX_READ):
+            await anyio.to_thread.run_sync(at_work.acquire)
+        assert (await attached(wires[-1], session, b"whole"))["size_bytes"] == 5
+        assert (await uploaded(wires[-1], session, b"in chunks"))["size_bytes"] == 9
+        assert not at_work.acquire(blocking=False)
+        go.set()
+        for wire in wires[:-1]:
+            assert "result" in await wire.answer_to(1)
 
 
 # Files that were sent before, and what became of them on disk.

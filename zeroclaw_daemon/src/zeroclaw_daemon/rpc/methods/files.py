@@ -38,8 +38,11 @@ from zeroclaw_host.errors import ZeroclawError
 MAX_ATTACH_BYTES: Final = 20 * 1024 * 1024
 """Bytes that the files of one call may have together."""
 
-MAX_AT_WORK: Final = 4
-"""Calls that hold the bytes of a file at once outside the staging area; the others wait."""
+MAX_THREADS: Final = 4
+"""Threads that decode and hash at once."""
+
+MAX_READ: Final = 4
+"""Files named by their paths whose bytes are held at once; a line that names one is short, so that nothing else bounds them."""
 
 _GROUP: Final = 4
 _MAX_PADDING: Final = 2
@@ -67,8 +70,10 @@ class FileMethods:
         self._placer = placer
         self._staging = staging
         self._attach_bytes = attach_bytes
-        self._at_work = anyio.CapacityLimiter(MAX_AT_WORK)
-        self._threads = anyio.CapacityLimiter(MAX_AT_WORK)
+        self._threads = anyio.CapacityLimiter(MAX_THREADS)
+        # Of their own: a file system that does not answer holds up those alone who name paths.
+        self._read = anyio.CapacityLimiter(MAX_READ)
+        self._readers = anyio.CapacityLimiter(MAX_READ)
 
     def handlers(self) -> Mapping[str, Handler]:
         """Who serves them."""
@@ -119,15 +124,14 @@ class FileMethods:
         one cannot be stored, those before it are, and ``data.index`` says which it is.
         """
         binding = self._bound(caller, params.session_id)
-        async with self._at_work:
-            contents = await self._thread(partial(self._contents, caller, params.files))
-            room = self._attach_bytes - sum(len(content) for content in contents if content is not None)
-            entries: list[FileEntry] = []
-            for index, (file, content) in enumerate(zip(params.files, contents, strict=True)):
-                with _about(index):
-                    placed, size = await self._attach(caller, binding, file, content, room)
-                    room -= size
-                    entries.append(_entry(placed))
+        contents = await self._thread(partial(self._contents, caller, params.files))
+        room = self._attach_bytes - sum(len(content) for content in contents if content is not None)
+        entries: list[FileEntry] = []
+        for index, (file, content) in enumerate(zip(params.files, contents, strict=True)):
+            with _about(index):
+                placed, size = await self._attach(caller, binding, file, content, room)
+                room -= size
+                entries.append(_entry(placed))
         return AttachResult(files=entries)
 
     def _bound(self, caller: Caller, session_id: str) -> Binding:
@@ -171,8 +175,9 @@ class FileMethods:
                 raise AttachTooLarge(self._attach_bytes)
             return SentFile.of(found, file.filename or PurePosixPath(path).name)
 
-        sent = await self._thread(read)
-        return await self._placer.place(principal, binding, sent, path=path), len(sent.content)
+        async with self._read:
+            sent = await anyio.to_thread.run_sync(read, limiter=self._readers)
+            return await self._placer.place(principal, binding, sent, path=path), len(sent.content)
 
     async def _thread(self, work: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(work, limiter=self._threads)
