@@ -88,6 +88,7 @@ class Gate:
     listener: WssListener
     clock: Clock
     token: str
+    local: MemoryListener
     tls: ssl.SSLContext | None
 
     @asynccontextmanager
@@ -175,8 +176,9 @@ def gate(tmp_path: Path, certified: Certified) -> Gates:
             GatewaySettings("127.0.0.1", 0, *found, allowed_origins=origins), clock=clock, limits=web
         )
         agent = Agent("assistant", provider or EchoProvider(clock), "echo-1", workspace=str(tmp_path))
+        local = MemoryListener()
         server = Server(
-            MemoryListener(),
+            local,
             agents=FixedAgents(agent),
             authority=RosterAuthority(lambda: CONFIG, tokens, os.geteuid()),
             version="1",
@@ -188,7 +190,7 @@ def gate(tmp_path: Path, certified: Certified) -> Gates:
             with anyio.fail_after(PATIENCE):
                 await tasks.start(server.serve)
             try:
-                yield Gate(server, listener, clock, token, certified.client if tls else None)
+                yield Gate(server, listener, clock, token, local, certified.client if tls else None)
             finally:
                 server.stop()
 
@@ -213,6 +215,38 @@ async def test_a_turn_over_tls_is_the_turn_of_the_socket(gate: Gates) -> None:
             "state": "listening", "endpoint": served.listener.endpoint, "connections": 1,
         }  # fmt: skip
         assert served.listener.endpoint.startswith("wss://127.0.0.1:")
+
+
+@pytest.mark.req("RPC-224")
+async def test_memory_and_websocket_carry_the_same_messages(gate: Gates) -> None:
+    """The dispatcher is the same object; what differs is whom it takes for whom, so both show the same token."""
+    frames = [
+        {"method": "initialize", "params": {"tuiId": "tui_0000000a"}, "id": 1},
+        {"method": "session/new", "params": {"agentAlias": "assistant", "sessionId": "s"}, "id": 2},
+        {"method": "session/prompt", "params": {"sessionId": "s", "prompt": "/think a"}, "id": 3},
+        {"method": "session/state", "params": {"sessionId": "t"}, "id": 4},
+        {"method": "no/such", "id": 5},
+        {"method": "session/close", "params": {"sessionId": "s"}, "id": 6},
+    ]
+    async with gate() as served:
+        frames[0]["params"]["authToken"] = served.token  # type: ignore[index]
+        lines = [json.dumps({"jsonrpc": "2.0", **frame}) for frame in frames]
+        over_websocket: list[str] = []
+        async with served.connect(greet=False) as peer:
+            for number, line in enumerate(lines, 1):
+                await peer.send(line)
+                while json.loads(message := str(await peer.recv())).get("id") != number:
+                    over_websocket.append(message)
+                over_websocket.append(message)
+        over_memory = b""
+        near = served.local.connect()
+        for number, line in enumerate(lines, 1):
+            await near.send(memoryview(f"{line}\n".encode()))
+            while f'"id":{number}'.encode() not in over_memory.rpartition(b"\n")[0].rpartition(b"\n")[2]:
+                over_memory += await near.receive(65_536)
+        near.close()
+        assert over_memory.decode().splitlines() == over_websocket
+        assert len(over_websocket) == 9
 
 
 async def test_without_a_token_a_peer_of_another_machine_is_nobody(gate: Gates) -> None:
