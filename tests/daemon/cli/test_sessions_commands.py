@@ -50,6 +50,9 @@ def test_conversations_are_listed_shown_ended_and_deleted(zeroclaw) -> None:
     assert [row[0] for row in rows(zeroclaw("sessions", "list"), *both)] == ["second"]
     assert zeroclaw("sessions", "show", "first").out == "> buy milk\nbuy milk\n"
     assert zeroclaw("chat", "--resume", "first").status == 5
+    nobody = zeroclaw("chat", "--resume", "--agent", "ada")
+    assert (nobody.status, nobody.out) == (5, "")
+    assert "there is no conversation with ada to go on with" in nobody.err
     assert zeroclaw("sessions", "delete", "first", "second").out == "deleted first\ndeleted second\n"
     assert rows(zeroclaw("sessions", "list"), *both) == []
     outcome = zeroclaw("sessions", "delete", "first")
