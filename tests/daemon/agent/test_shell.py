@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -190,16 +191,18 @@ async def test_where_no_descriptor_is_left_the_command_that_was_begun_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = open_files()
-    started: list[int] = []
+    pids = tmp_path / "pids"
 
     def none_left(pid: int, flags: int = 0) -> int:
-        started.append(pid)
+        while not pids.exists():
+            time.sleep(0.001)
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(os, "pidfd_open", none_left)
     with pytest.raises(ShellUnavailable, match="Too many open files"):
-        await shell("sleep 1000", tmp_path)
-    assert not runs(started[0])
+        await shell("sleep 1000 & echo $$ $! > new; mv new pids; wait", tmp_path)
+    group = [int(pid) for pid in pids.read_text().split()]
+    await until(lambda: not any(map(runs, group)))
     assert open_files() == before
 
 
