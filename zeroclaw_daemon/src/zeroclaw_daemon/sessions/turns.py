@@ -200,8 +200,6 @@ class TurnRunner:
                 work.unwritten = True
                 await journal.record(session, ticket, event)
                 work.unwritten = False
-            if session.running is not ticket:
-                return  # given up while it was written: its end has been told
             if isinstance(event, PlanChanged):
                 session.plan = [entry.to_json() for entry in event.entries]
             await asked.sink(event)
