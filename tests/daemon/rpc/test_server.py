@@ -312,6 +312,12 @@ async def test_stopping_answers_what_was_asked_and_leaves_nothing_behind(serving
         daemon.server.stop()
         frames = await wire.rest()
         assert frames[-1]["result"]["stopReason"] == "cancelled"
+        ended = frames[-2]["params"]
+        assert (ended["type"], ended["content"], ended["reason"]) == (
+            "turn_complete",
+            "half",
+            "daemon_stopping",
+        )
         assert provider.closed == 1
         assert daemon.server.open_connections == 0
 

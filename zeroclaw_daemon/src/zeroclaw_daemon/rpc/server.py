@@ -35,6 +35,7 @@ from zeroclaw_daemon.sessions.lifecycle import SessionLifecycle
 from zeroclaw_daemon.sessions.live import LiveSessions
 from zeroclaw_daemon.sessions.opening import SessionOpener
 from zeroclaw_daemon.sessions.reading import SessionReader
+from zeroclaw_daemon.sessions.ticket import Cause
 from zeroclaw_daemon.sessions.turns import TurnRunner
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.uploads.binding import Binding
@@ -192,6 +193,10 @@ class Server:
         )
 
     async def _drain(self) -> None:
+        # Before the connections hang up on them: the daemon's end is why these turns end, and not a client's going.
+        for session in self.sessions.all():
+            for prompt in tuple(session.prompts):
+                prompt.cancel(Cause.STOPPING)
         for intake in self._intakes:
             intake.disconnect()
         with self._clock.move_on_after(self._limits.drain_seconds):
