@@ -128,7 +128,6 @@ def test_what_fails_is_told_and_a_file_goes_with_what_is_said_next(terminal, hom
     says(at, "and this")
     assert "Document" not in at.expect(READY)
     assert "\x1b[2m" not in at.raw
-    assert "\x1b[1m" not in at.raw
     at.type(CTRL_D)
     assert at.ends() == 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,7 @@ from zeroclaw_daemon.cli.interrupts import Interrupts
 from zeroclaw_daemon.cli.output import report
 from zeroclaw_daemon.cli.person import Person, refusing
 from zeroclaw_daemon.cli.transcript import show
-from zeroclaw_daemon.cli.turn_view import Style, TurnView
+from zeroclaw_daemon.cli.turn_view import TurnView
 from zeroclaw_daemon.cli.whom import close_conversation, open_conversation
 from zeroclaw_daemon.client import DaemonClient, RemoteError, Turn
 from zeroclaw_daemon.client.file_calls import FileUnusable
@@ -142,12 +143,6 @@ class Conversation:
             resume = self._current.place.data_command("chat --resume", self._id)
             self._view.beside(f"to go on with this conversation: {resume}")
 
-    def _prompt(self) -> str:
-        style = Style.of(sys.stdout)
-        # What takes no room is marked, for the line editor counts where the line ends.
-        bold, plain = (f"\x01{each}\x02" if each else "" for each in (style.bold, style.plain))
-        return f"{bold}{PROMPT}{plain}"
-
     async def _take(self, said: str) -> None:
         """Do what a line says. What the daemon refuses is told, and the conversation goes on."""
         word, _, rest = said.partition(" ")
@@ -244,9 +239,10 @@ class Conversation:
         with self._interrupts.ending():
             if not self._asks:
                 return _piped_line()
-            import_module("readline")  # input() then has it edit the line
+            with suppress(ImportError):  # some builds of Python lack it; the terminal then edits the line
+                import_module("readline")
             try:
-                return input(self._prompt())
+                return input(PROMPT)
             except EOFError:
                 return None
 

@@ -54,7 +54,6 @@ class Style:
     """How what goes beside an answer is told from it: terminal sequences, or nothing."""
 
     dim: str = ""
-    bold: str = ""
     plain: str = ""
 
     @classmethod
@@ -62,7 +61,7 @@ class Style:
         """The style for a stream: none away from a terminal, on a dumb one, and where ``NO_COLOR`` is set."""
         if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             return cls()
-        return cls("\x1b[2m", "\x1b[1m", "\x1b[0m")
+        return cls("\x1b[2m", "\x1b[0m")
 
 
 class TurnView:
