@@ -171,6 +171,24 @@ def both(*then: tuple[str, str, str]) -> list[tuple[str, str, str]]:
         ("new", "x", "acp"),
     ]
 )
+@example(
+    plan=[
+        ("new", "x", "acp"),
+        ("prompt", "x", ""),
+        ("close", "x", ""),
+        ("new", "x", "chat"),
+        ("delete", "x", ""),
+    ]
+)
+@example(
+    plan=[
+        ("new", "x", "acp"),
+        ("prompt", "x", ""),
+        ("close", "x", ""),
+        ("new", "x", "chat"),
+        ("kill", "x", ""),
+    ]
+)
 @given(plan=st.lists(ACTIONS, max_size=14))
 async def test_sessions_live_as_the_model_says(tmp_path: Path, plan: list[tuple[str, str, str]]) -> None:
     root = tmp_path / str(next(_ids))
