@@ -461,3 +461,45 @@ async def test_a_file_is_stored_and_told_or_neither(
         assert len(anyio.get_running_tasks()) == before
     if move != "hang_up":
         assert (refused > 0) if taken_first or move == "revoke" else (refused < STORED_WITHIN)
+
+
+@pytest.mark.req("RPC-239", "PAINS-22", "PAINS-23")
+@pytest.mark.parametrize("all_of_it", [False, True], ids=["a grant", "everything"])
+async def test_a_right_that_is_taken_away_in_the_middle_of_a_turn(
+    stage: Stage, serving: Serving, tmp_path: Path, all_of_it: bool
+) -> None:
+    """The turn goes on to its end; what is called after that is refused, and everything is answered once."""
+    executor = ("sessions:create", "sessions:execute", "sessions:update", "sessions:read")
+    outcomes: set[tuple[str, int]] = set()
+    turns = 0
+    for wait in range(0, TICKS["plain"], 2):
+        in_force = InForce(people(grants(*executor, allowed_agents=["assistant"])))
+        provider = SCENES["plain"].provider()
+        agent = Agent("assistant", provider, "m", tools=ToolRegistry([Look()]), workspace=str(tmp_path))
+        authority = RosterAuthority(in_force, None, os.geteuid())
+        async with serving(agents=FixedAgents(agent), authority=authority) as daemon:
+            async with daemon.connect(uid=ANN) as wire:
+                ann, session = Player(wire, ""), await wire.new_session()
+                await ann.ask("session/prompt", PROMPT, sessionId=session, prompt="hi")
+                for _ in range(wait):
+                    await anyio.lowlevel.checkpoint()
+                kept = () if all_of_it else executor[:2]
+                in_force.config = people(grants(*kept, allowed_agents=["assistant"]))
+                await ann.ask("session/cancel", "cancel", sessionId=session)
+                await ann.hear_out()
+                await ann.ask("session/state", "state", sessionId=session)
+                await ann.hear_out()
+                assert set(ann.answers.values()) == {1}
+                answers = {frame["id"]: frame for frame in ann.frames if "id" in frame}
+                if "error" in answers[PROMPT]:  # it came after the right was gone, and nothing was begun
+                    assert provider.requests == []
+                    outcomes.add((PROMPT, answers[PROMPT]["error"]["code"]))
+                else:
+                    assert answers[PROMPT]["result"]["stopReason"] == "end_turn"
+                    turns += 1
+                outcomes |= {(name, answers[name]["error"]["code"]) for name in ("cancel", "state")}
+            await daemon.until(lambda daemon=daemon: daemon.server.open_connections == 0)
+        assert provider.closed == len(provider.requests)
+    refusal = -32010 if all_of_it else -32012
+    assert outcomes - {(PROMPT, refusal)} == {("cancel", refusal), ("state", refusal)}
+    assert turns > TICKS["plain"] // 4
