@@ -249,6 +249,15 @@ async def test_the_model_forgets_and_the_transcript_does_not(house: Opened) -> N
         pause.go.set()
         await it.wire.answer_to("turn")
         assert it.select(rows)[:2] == before
+        del it.wire.updates[:]
+        await it.wire.call("session/close", {"sessionId": session})
+        await it.wire.call("session/new", again(session))
+        assert it.updates("history_trimmed") == [
+            {
+                "sessionId": session, "type": "history_trimmed", "droppedMessages": 2, "keptTurns": 1,
+                "reason": "before_this_opening",
+            }
+        ]  # fmt: skip
         assert [text for _, text in await it.texts(session)] == ["h" * 40, "yes", "long", "more"]
         await it.turn(session, "go on")
         assert list(provider.requests[-1].messages) == [

@@ -15,7 +15,7 @@ from zeroclaw_daemon.agent.events import (
     ToolCalled,
     ToolReturned,
 )
-from zeroclaw_daemon.agent.messages import Message, UserMessage
+from zeroclaw_daemon.agent.messages import AssistantMessage, Message, UserMessage
 from zeroclaw_daemon.sessions.ticket import SessionEvent, TurnEnded
 from zeroclaw_daemon.strict_json import JsonValue
 
@@ -73,9 +73,21 @@ def members(event: Told) -> dict[str, JsonValue]:
             return {"type": "turn_complete", "outcome": outcome.value, "content": content, "reason": reason}
 
 
-def trimmed_before(history: Sequence[Message]) -> dict[str, JsonValue]:
+def trimmed_before(history: Sequence[Message], shown: int) -> dict[str, JsonValue]:
     """What a client that opens a session again is told where the model had forgotten some of it before. How much that was is
-    not known any more.
+    not known exactly any more; ``droppedMessages`` is of entries of the transcript.
+
+    :param shown: how many entries the transcript has.
     """
     turns = sum(isinstance(message, UserMessage) for message in history)
-    return {"type": "history_trimmed", "keptTurns": turns, "reason": "before_this_opening"}
+    return {
+        "type": "history_trimmed",
+        "droppedMessages": max(1, shown - sum(map(_entries, history))),
+        "keptTurns": turns,
+        "reason": "before_this_opening",
+    }
+
+
+def _entries(message: Message) -> int:
+    """How many entries a transcript has of a message."""
+    return bool(message.text) + len(message.tool_calls) if isinstance(message, AssistantMessage) else 1

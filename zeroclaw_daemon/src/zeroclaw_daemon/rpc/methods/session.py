@@ -214,7 +214,8 @@ class SessionMethods:
         )
         session = opened.session
         if opened.trimmed:
-            await caller.link.notify(UPDATE, {"sessionId": session.id, **trimmed_before(session.history)})
+            told = trimmed_before(session.history, session.shown)
+            await caller.link.notify(UPDATE, {"sessionId": session.id, **told})
         if session.plan:
             await caller.link.notify(
                 UPDATE, {"sessionId": session.id, "type": "plan", "entries": session.plan}
@@ -250,7 +251,7 @@ class SessionMethods:
             ended = await ticket.ended()
         return PromptResult(
             session_id=params.session_id,
-            stop_reason="cancelled" if ended.outcome is Outcome.CANCELLED else "end_turn",
+            stop_reason=_stop_reason(ended),
             content=ended.content,
         )
 
@@ -324,6 +325,13 @@ def _merged(choice: ModelChoice, given: OverridesParams) -> ModelChoice:
         model=given.model if "model" in named else kept,
         temperature=given.temperature if "temperature" in named else choice.temperature,
     )
+
+
+def _stop_reason(ended: TurnEnded) -> str:
+    """Why a turn that did not fail stopped."""
+    if ended.outcome is Outcome.CANCELLED:
+        return "cancelled"
+    return "max_tokens" if ended.cut else "end_turn"
 
 
 def _state(session: LiveSession) -> StateResult:
