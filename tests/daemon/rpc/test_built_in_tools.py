@@ -22,6 +22,7 @@ from zeroclaw_daemon.agent.providers.base import Finished, TextDelta, ThoughtDel
 from zeroclaw_daemon.agent.providers.scripted import Line, Pause, ScriptedProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.rpc.errors import FORBIDDEN, INVALID_PARAMS
+from zeroclaw_daemon.rpc.methods.handshake import MAX_VARIABLES
 from zeroclaw_host.errors import StorageError
 
 pytestmark = pytest.mark.anyio
@@ -283,6 +284,14 @@ async def test_what_is_no_environment_is_refused_without_being_repeated(serving:
         error = await wire.fail("initialize", {"env": env})
         assert error["code"] == INVALID_PARAMS
         await wire.initialize(env={"A": "", "B": "ü\n"})
+
+
+@pytest.mark.req("RPC-247")
+async def test_an_environment_has_a_bounded_number_of_variables(serving: Serving) -> None:
+    async with serving() as daemon, daemon.connect(initialize=False) as wire:
+        most = {f"V{number}": "" for number in range(MAX_VARIABLES)}
+        await wire.initialize(env=most)
+        assert (await wire.fail("initialize", {"env": {**most, "ONE": "more"}}))["code"] == INVALID_PARAMS
 
 
 # What is left out, and what is never kept.
