@@ -78,6 +78,10 @@ def test_a_plan_and_what_is_forgotten_are_told() -> None:
     ]  # fmt: skip
 
 
+def test_an_answer_that_was_cut_off_is_told() -> None:
+    assert "the answer is cut off" in shown(stop_reason="max_tokens")
+
+
 def test_what_is_not_known_is_not_shown_and_a_cancelled_turn_is_told() -> None:
     assert shown(update("context_usage", inputTokens=1), update("new"), stop_reason="cancelled") == (
         "the turn was cancelled\n"
@@ -103,7 +107,9 @@ def test_the_bounds_of_what_is_shown_of_a_tool() -> None:
 )
 def test_no_text_of_others_drives_the_terminal_and_every_line_ends(pieces: list[tuple[str, str]]) -> None:
     told = shown(*(update(kind, text=text) for kind, text in pieces))
-    assert not [letter for letter in told if (ord(letter) < 32 and letter not in "\n\t") or ord(letter) == 127]
+    assert not [
+        letter for letter in told if (ord(letter) < 32 and letter not in "\n\t") or ord(letter) == 127
+    ]
     assert told == "" or told.endswith("\n")
 
 

@@ -96,6 +96,20 @@ async def test_a_call_is_made_and_its_result_is_told_to_the_model(
         assert told[2]["content"].startswith("error: there is no tool shout")
 
 
+async def test_an_answer_that_was_cut_off_says_so(
+    serving: Serving, origin: Callable[[Answer], Origin]
+) -> None:
+    whole, cut = streamed(*openai_answer("whole")), streamed(chunk(content="ha"), chunk("length"), "[DONE]")
+    server = origin(in_turn([cut, whole]))
+    async with serving(config=config(server.port)) as daemon, daemon.connect() as wire:
+        session = await wire.new_session(agentAlias="ada")
+        told = [await wire.call("session/prompt", prompt(session)) for _ in range(2)]
+        assert [(each["content"], each["stopReason"]) for each in told] == [
+            ("ha", "max_tokens"),
+            ("whole", "end_turn"),
+        ]
+
+
 @pytest.mark.req("RPC-084")
 async def test_a_change_of_a_server_counts_from_the_next_turn_of_a_live_session(
     serving: Serving, origin: Callable[[Answer], Origin]

@@ -55,6 +55,11 @@ class Agent:
     context_window: int | None = None
     recall: Recall = field(default_factory=NoRecall)
 
+    @property
+    def context_budget(self) -> int:
+        """Tokens that a conversation is reduced to, never more than the model can hold; 0 for never."""
+        return min(self.max_context_tokens, self.context_window or self.max_context_tokens)
+
     def with_tools(self, allows: Callable[[str], bool] | None) -> Agent:
         """The same agent with only the tools whose names are allowed; None allows all."""
         return self if allows is None else replace(self, tools=self.tools.limited(allows))

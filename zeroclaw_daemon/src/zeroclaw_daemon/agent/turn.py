@@ -23,7 +23,7 @@ from zeroclaw_daemon.agent.events import (
     TurnEvent,
 )
 from zeroclaw_daemon.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from zeroclaw_daemon.agent.providers.base import Finished, ModelRequest, TextDelta, ThoughtDelta
+from zeroclaw_daemon.agent.providers.base import Ending, Finished, ModelRequest, TextDelta, ThoughtDelta
 from zeroclaw_daemon.agent.surroundings import Surroundings, TurnSite
 from zeroclaw_daemon.agent.tools import CheckedCall
 from zeroclaw_daemon.records import record
@@ -76,6 +76,8 @@ class Turn:
         self._finished: list[Message] = [UserMessage(prompt)]
         self._step_text: list[str] = []
         self._text: list[str] = []
+        self.cut = False
+        """Whether the model had no room for the rest of its last answer."""
         self._call_ids: set[str] = set() if call_ids is None else call_ids
 
     @property
@@ -108,7 +110,7 @@ class Turn:
         """
         self._recalled = await self._recall(agent)
         for _ in range(agent.max_steps):
-            await self._keep_to(agent.max_context_tokens)
+            await self._keep_to(agent.context_budget)
             calls = await self._ask(agent)
             if not calls:
                 return self.text
@@ -168,11 +170,12 @@ class Turn:
                         await self._emit(ThoughtChunk(text))
                     case ToolCall():
                         calls.append(self._with_own_id(event))
-                    case Finished(usage=usage):
+                    case Finished(ending, usage):
+                        self.cut = ending is Ending.CUT
                         await self._emit(
                             ContextUsed(
                                 None if usage is None else usage.input_tokens,
-                                agent.max_context_tokens or None,
+                                agent.context_budget or None,
                                 agent.context_window,
                             )
                         )

@@ -106,6 +106,8 @@ class TurnView:
         self.end_line()
         if result.stop_reason == "cancelled":
             self.beside("the turn was cancelled")
+        elif result.stop_reason == "max_tokens":
+            self.beside("the answer is cut off: the model had no room for the rest")
 
     def answer(self, text: str) -> None:
         """A piece of an answer."""

@@ -36,12 +36,13 @@ class Outcome(StrEnum):
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
     """The last that is heard of a turn. ``content`` is the text so far, or the failure; ``reason`` a word for why the
-    turn did not complete, None where it did.
+    turn did not complete, None where it did. ``cut`` says that the model had no room for the rest of its answer.
     """
 
     outcome: Outcome
     content: str
     reason: str | None = None
+    cut: bool = False
 
 
 SessionEvent: TypeAlias = TurnEvent | TurnEnded

@@ -266,7 +266,7 @@ class TurnRunner:
             return await self._given_up(work, session, journal)
         session.history = list(context)
         if work.answer is not None:
-            return TurnEnded(Outcome.COMPLETED, work.answer), None
+            return TurnEnded(Outcome.COMPLETED, work.answer, cut=turn.cut), None
         if ticket.cause is not None:
             return TurnEnded(Outcome.CANCELLED, turn.text, ticket.cause.value), None
         return _failed(work.failure or TurnFailed("the turn ended without an answer"))
