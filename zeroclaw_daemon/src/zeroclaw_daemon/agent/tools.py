@@ -9,6 +9,7 @@ from typing import Final, cast
 
 import jsonschema_rs
 
+from zeroclaw_daemon.agent.asking import AnswerUnusable, CannotAsk, QuestionFailed
 from zeroclaw_daemon.agent.messages import ToolCall
 from zeroclaw_daemon.agent.providers.base import ToolSpec
 from zeroclaw_daemon.records import record
@@ -22,6 +23,9 @@ _MAX_VIOLATIONS: Final = 5
 
 _MAX_EVIDENCE_LINES: Final = 12
 """How much of a plugin's traceback or output goes into the conversation, where every line costs."""
+
+_NO_BUSINESS_OF_THE_OPERATOR: Final = (GuestFailure, CannotAsk, QuestionFailed, AnswerUnusable)
+"""A tool's own answer, if a sad one, and what became of a question to the person at the client."""
 
 logger = logging.getLogger(__name__)
 
@@ -153,8 +157,8 @@ def _told(error: ZeroclawError) -> str:
 
 def _log_failure(tool: Tool, error: ZeroclawError) -> None:
     """For the operator: a call that did not end as it should, and what can be done about it."""
-    if isinstance(error, GuestFailure):
-        return  # an answer, if a sad one, and none of the operator's business
+    if isinstance(error, _NO_BUSINESS_OF_THE_OPERATOR):
+        return
     record(
         logger, logging.WARNING, f"the tool {tool.name} failed: {error.message}",
         action="tool_failed", category="tool", outcome="failure",
