@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import jsonschema_rs
 import pytest
 from kept_houses import House
 from store_faults import Faults
@@ -33,8 +34,11 @@ from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.config.source import ConfigSource
 from zeroclaw_daemon.config.store import ConfigStore, Prepare
+from zeroclaw_daemon.rpc.description.failures import failures_of
+from zeroclaw_daemon.rpc.description.schemas import result_schema
 from zeroclaw_daemon.rpc.limits import ServerLimits
 from zeroclaw_daemon.rpc.methods.config import ConfigMethods
+from zeroclaw_daemon.rpc.methods.table import TABLE
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed
 from zeroclaw_daemon.rpc.transport.memory import MemoryListener
@@ -62,6 +66,25 @@ def documented_errors() -> frozenset[tuple[str, str]]:
     return frozenset(
         (code, word) for word, code in re.findall(r"^\| `(\w+)` \|.*?\| (-\d+) \|", page, re.MULTILINE)
     )
+
+
+@lru_cache
+def described(method: str) -> tuple[Any, frozenset[str]]:
+    """The schema of a method's result and the words of its errors, as its description has them."""
+    row = TABLE[method]
+    words = frozenset(failure.code for failure in failures_of(row)) | {"internal"}
+    return jsonschema_rs.validator_for(result_schema(row.result)), words
+
+
+def check_answer(method: str, answer: Frame) -> None:
+    """Every answer to a call is one that the description of its method has (RPC-237)."""
+    if method not in TABLE:
+        return
+    result, words = described(method)
+    if "result" in answer:
+        result.validate(answer["result"])
+    else:
+        assert answer["error"]["data"]["reason"] in words, (method, answer["error"])
 
 
 class Wire:
@@ -152,7 +175,9 @@ class Wire:
         self._next_id += 1
         frame: Frame = {"jsonrpc": "2.0", "method": method, "id": self._next_id}
         await self.send({**frame, "params": {} if params is None else params})
-        return await self.answer_to(self._next_id)
+        answer = await self.answer_to(self._next_id)
+        check_answer(method, answer)
+        return answer
 
     async def call(self, method: str, params: Any = None) -> Any:
         """Call a method; its result."""
