@@ -146,6 +146,7 @@ class Play:
                 client.finish_sending()
             case "close":
                 client.close()
+                side.pending.clear()
             case "end":
                 frame = client.receive_or_end()
                 assert frame is None, frame
