@@ -30,7 +30,7 @@ from zeroclaw_daemon.agent.built_in import BUILT_IN_TOOLS
 from zeroclaw_daemon.agent.directory import Agent, FixedAgents
 from zeroclaw_daemon.agent.messages import ToolCall
 from zeroclaw_daemon.agent.providers.base import TextDelta, ThoughtDelta
-from zeroclaw_daemon.agent.providers.scripted import ScriptedProvider
+from zeroclaw_daemon.agent.providers.scripted import Line, Pause, ScriptedProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.config.schema import Config
@@ -61,15 +61,21 @@ class Look(Tool):
 
 @dataclass(frozen=True)
 class Scene:
-    """What a turn does: it calls this tool, and says something before and after. ``kept``: it is written down as well."""
+    """What a turn does: it calls this tool, and says something before and after.
+
+    ``kept``: it is written down as well. ``endless``: after the call the model says nothing more, until it is cancelled.
+    """
 
     tool: str
     arguments: str = "{}"
     approval: ApprovalPolicy = ApprovalPolicy.AUTO
     kept: bool = False
+    endless: bool = False
 
     def provider(self) -> ScriptedProvider:
-        call = [TextDelta("a"), ToolCall("1", self.tool, self.arguments)]
+        call: list[Line] = [TextDelta("a"), ToolCall("1", self.tool, self.arguments)]
+        if self.endless:
+            return ScriptedProvider(call, [TextDelta("b"), Pause()], *[[TextDelta("c")]] * MOST_MOVES)
         return ScriptedProvider(
             *[call, [ThoughtDelta("hm"), TextDelta("b"), TextDelta("c")]] * (MOST_MOVES + 2)
         )
@@ -80,6 +86,7 @@ SCENES = {
     "asking": Scene("ask_user", '{"question": "?"}'),
     "approving": Scene("look", approval=ApprovalPolicy.ASK),
     "kept": Scene("look", kept=True),
+    "endless": Scene("look", endless=True),
 }
 
 
@@ -316,6 +323,22 @@ TICKS = {"plain": 40, "kept": 80}
 async def test_one_move_at_any_moment_of_a_turn(stage: Stage, move: str) -> None:
     for wait in range(TICKS["plain"]):
         await stage.play("plain", [(wait, move, wait % 2 == 0 or move in ("hang_up", "finish"))])
+
+
+@pytest.mark.req("PAINS-22", "PAINS-23", "RPC-032", "RPC-064", "RPC-242")
+@pytest.mark.parametrize("move", ENDING)
+async def test_a_turn_that_never_ends_by_itself_is_ended(stage: Stage, move: str) -> None:
+    own = move in ("hang_up", "finish")
+    for wait in range(10, TICKS["plain"], 3):  # before that, it may not be there to be cancelled yet
+        await stage.play("endless", [(wait, move, own)])
+
+
+@pytest.mark.req("PAINS-22", "PAINS-23", "RPC-061")
+@pytest.mark.parametrize("scene", ["asking", "approving"])
+async def test_whoever_is_asked_in_the_middle_of_anothers_turn_may_go(stage: Stage, scene: str) -> None:
+    """The question fails with its client, at once, and the turn goes on."""
+    for wait in range(0, 30, 2):
+        await stage.play(scene, [(wait, "rebind", False), (40 - wait, "hang_up", False)])
 
 
 @pytest.mark.req("PAINS-22", "PAINS-23", "RPC-088")
