@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from raw_client import RawClient
 
 from zeroclaw_daemon.agent.directory import FixedAgents
 from zeroclaw_daemon.app import Daemon
@@ -126,6 +127,31 @@ def test_in_real_time_it_outlives_a_reconnect_and_ends_well(home, start_daemon) 
     assert not home.socket.exists()
     ended = [record for record in home.log() if record["event"]["action"] == "stop"]
     assert [record["attributes"]["cause"] for record in ended] == ["no_clients"]
+
+
+@pytest.mark.req("RPC-221", "RPC-254")
+def test_told_to_stop_in_the_middle_of_a_turn_it_says_how_the_turn_ended(home, start_daemon) -> None:
+    daemon = start_daemon()
+    with RawClient(home.socket) as client, RawClient(home.socket) as other:
+        client.initialize()
+        other.initialize()
+        session = client.call("session/new", {"agentAlias": "assistant"})["sessionId"]
+        prompt = {"sessionId": session, "prompt": "/slow 3600000 never"}
+        client.send("session/prompt", prompt, "turn")
+        while other.call("session/state", {"sessionId": session})["state"] != "running":
+            pass
+        daemon.process.send_signal(signal.SIGHUP)  # changes nothing
+        assert other.call("session/state", {"sessionId": session})["state"] == "running"
+        daemon.process.send_signal(signal.SIGTERM)
+        frames = []
+        while (frame := client.receive_or_end()) is not None:
+            frames.append(frame)
+        assert frames[-1]["result"]["stopReason"] == "cancelled"
+        assert frames[-2]["params"]["type"] == "turn_complete"
+        assert frames[-2]["params"]["reason"] == "daemon_stopping"
+        assert other.receive_or_end() is None
+    assert daemon.process.wait(PATIENCE) == 0
+    assert not home.socket.exists()
 
 
 @pytest.mark.req("RPC-037", "RPC-033")

@@ -31,7 +31,7 @@ def test_a_paired_client_is_served_beside_the_socket_and_status_tells_where(
     home.configure(
         f"{OFF}{USER}[gateway]\nenabled = true\nport = 0\n[providers.models.openai.main]\nuri = 'ftp://a'\n"
     )
-    start_daemon()
+    daemon = start_daemon()
     token = json.loads(zeroclaw("auth", "pair", "ada", "--json").out)["token"]
     gateway = zeroclaw("status", "--json").json["gateway"]
     assert (gateway["state"], gateway["connections"]) == ("listening", 0)
@@ -42,6 +42,7 @@ def test_a_paired_client_is_served_beside_the_socket_and_status_tells_where(
         said = zeroclaw("status").out
     assert f"  gateway   {gateway['endpoint']}, connections: 1\n" in said
     assert ", connections: 2\n" in said
+    assert f"its gateway listens at {gateway['endpoint']}\n" in daemon.stop()[1]
     assert "  provider  openai.main unusable: providers.models.openai.main.uri " in said
 
 
