@@ -20,7 +20,7 @@ from zeroclaw_daemon.agent.providers.scripted import Pause, ScriptedProvider
 from zeroclaw_daemon.agent.surroundings import TurnSite
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.agent.turn import INTERRUPTED
-from zeroclaw_daemon.rpc.errors import FORBIDDEN, INTERNAL, INVALID_PARAMS, SESSION_NOT_FOUND
+from zeroclaw_daemon.rpc.errors import FORBIDDEN, INTERNAL, INVALID_PARAMS, SESSION_LIMIT, SESSION_NOT_FOUND
 from zeroclaw_daemon.sessions.idling import LOOK_SECONDS
 from zeroclaw_daemon.sessions.store.points import WritePoint
 from zeroclaw_host.services.logging import CallSite
@@ -459,3 +459,21 @@ async def test_sessions_of_clients_that_are_gone_do_not_fill_the_daemon(house: O
         await it.daemon.until(lambda: it.live.ids() == [mine])
         assert (await it.turn(session, "and?"))["content"] == "more"
         assert it.asked() == [*OLD, UserMessage("and?")]
+
+
+@pytest.mark.req("RPC-246")
+async def test_a_session_for_which_there_is_no_room_leaves_nothing(house: Opened) -> None:
+    async with house([TextDelta("yes")]) as it:
+        session = await it.wire.new_session(chatMode="acp")
+        await it.wire.call("session/close", {"sessionId": session})
+        it.live._limit = 1
+        await it.wire.new_session(chatMode="acp")
+        await it.durable.acp.write(lambda store: store.begin(session, "t", "hi", BEGAN))
+        before = it.dump()
+        for params in ({}, {"sessionId": "new"}, {"sessionId": session}):
+            wanted = {"agentAlias": "assistant", "chatMode": "acp", "keepSiblings": True, **params}
+            error = await it.wire.fail("session/new", wanted)
+            assert (error["code"], error["data"]["reason"]) == (SESSION_LIMIT, "session_limit")
+        error = await it.wire.fail("session/prompt", {"sessionId": session, "prompt": "more"})
+        assert (error["code"], error["data"]["reason"]) == (SESSION_LIMIT, "session_limit")
+        assert it.dump() == before
