@@ -30,25 +30,33 @@ schema_version = 1
 """
 
 
+def asked(words: tuple[str, ...]) -> dict[str, str]:
+    """What a shell puts into the environment, to be offered something for the last of these words."""
+    line = " ".join(["zeroclaw", *words])
+    return {
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words)),
+        "_TYPER_COMPLETE_ARGS": line,
+        "_ZEROCLAW_COMPLETE": "complete_bash",
+    }
+
+
 @pytest.fixture
-def offered(home):
+def offered(zeroclaw):
     """What is offered for the last of these words."""
 
-    def ask(*words: str, shell: str = "bash", **more: str) -> list[str]:
-        line = " ".join(["zeroclaw", *words])
-        asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words)), "_TYPER_COMPLETE_ARGS": line}
-        done = subprocess.run(
-            ["zeroclaw"],
-            env={**home.environment(), "_ZEROCLAW_COMPLETE": f"complete_{shell}", **asked, **more},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.stderr == ""
-        return done.stdout.split()
+    def ask(*words: str, **more: str) -> list[str]:
+        done = zeroclaw(env={**asked(words), **more})
+        assert done.err == ""
+        return done.out.split()
 
     return ask
+
+
+def test_a_shell_is_answered_by_a_process(home, zeroclaw_process) -> None:
+    home.configure(AGENTS)
+    done = zeroclaw_process(env=asked(("config", "set", "gateway.p")))
+    assert (done.out.split(), done.err) == (["gateway.port", "gateway.private_key"], "")
 
 
 def test_paths_are_offered_as_they_are_typed(home, offered) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import typer
 
@@ -49,8 +49,10 @@ Exit statuses: 0 done, 1 internal fault, 2 wrong usage, 3 bad input, 4 refused b
 7 unavailable, 8 a limit was reached, 9 a plugin failed.
 """
 
+PROGRAM: Final = "zeroclaw"
+
 app = typer.Typer(
-    name="zeroclaw",
+    name=PROGRAM,
     help=_HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -111,7 +113,7 @@ def run() -> None:
     """Run the command of this process and end with its exit status, which is the kind of its error."""
     _say_everything_somehow()
     try:
-        app()
+        app(prog_name=PROGRAM)
     except ZeroclawError as error:
         _report(error)
         sys.exit(error.kind.value)
