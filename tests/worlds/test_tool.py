@@ -25,7 +25,7 @@ from zeroclaw_host.errors import (
     UsageError,
 )
 from zeroclaw_host.instance import InstanceIdentity, InstanceScope
-from zeroclaw_host.package.manifest import Permission
+from zeroclaw_host.package.manifest import Capability, Permission
 from zeroclaw_host.sandbox.frame import CallFrame
 from zeroclaw_host.sandbox.limits import Limits
 from zeroclaw_host.services.bundle import InstanceServices
@@ -33,6 +33,7 @@ from zeroclaw_host.services.config import ResolvedConfig
 from zeroclaw_host.services.logging import CallSite, MemoryLogSink
 from zeroclaw_host.services.state import StateEntry, StateFault
 from zeroclaw_host.worlds.kinds import Tool
+from zeroclaw_host.worlds.surface import surface_of
 from zeroclaw_host.worlds.tool import ToolPlugin, _json_object
 
 INTERRUPTED = Path(__file__).parent / "guest" / "interrupted.py"
@@ -537,15 +538,17 @@ def test_a_package_without_component_has_no_tool(sandbox, package_of, tool_scope
 
 def test_a_component_found_compiled_loads_in_milliseconds(sandbox, probe_component, package_of):
     digest = package_of(probe_component).component_sha256
-    sandbox.cache.load(probe_component, sha256=digest)
+    surface = surface_of(Capability.TOOL, frozenset())
+    sandbox.load(probe_component, surface, sha256=digest)
 
     def seconds() -> float:
         started = time.perf_counter()
-        sandbox.cache.load(probe_component, sha256=digest)
+        sandbox.load(probe_component, surface, sha256=digest)
         return time.perf_counter() - started
 
-    # Compiling it takes seconds. A busy machine spoils some of the attempts.
-    assert any(seconds() < 0.02 for _ in range(200))
+    # Compiling it takes seconds, and half of one where all that it shares with others is there. It is linked anew each
+    # time. A busy machine spoils some of the attempts.
+    assert any(seconds() < 0.1 for _ in range(50))
 
 
 @pytest.mark.req("PAINS-1")
