@@ -71,19 +71,22 @@ class Scene:
     approval: ApprovalPolicy = ApprovalPolicy.AUTO
     kept: bool = False
     endless: bool = False
+    calls: int = 1
 
     def provider(self) -> ScriptedProvider:
-        call: list[Line] = [TextDelta("a"), ToolCall("1", self.tool, self.arguments)]
+        calls: list[list[Line]] = [
+            [TextDelta("a"), ToolCall(str(number), self.tool, self.arguments)] for number in range(self.calls)
+        ]
         if self.endless:
-            return ScriptedProvider(call, [TextDelta("b"), Pause()], *[[TextDelta("c")]] * MOST_MOVES)
-        return ScriptedProvider(
-            *[call, [ThoughtDelta("hm"), TextDelta("b"), TextDelta("c")]] * (MOST_MOVES + 2)
-        )
+            return ScriptedProvider(*calls, [TextDelta("b"), Pause()], *[[TextDelta("c")]] * MOST_MOVES)
+        answer: list[Line] = [ThoughtDelta("hm"), TextDelta("b"), TextDelta("c")]
+        return ScriptedProvider(*[*calls, answer] * (MOST_MOVES + 2))
 
 
 SCENES = {
     "plain": Scene("look"),
     "asking": Scene("ask_user", '{"question": "?"}'),
+    "asking twice": Scene("ask_user", '{"question": "?"}', calls=2),
     "approving": Scene("look", approval=ApprovalPolicy.ASK),
     "kept": Scene("look", kept=True),
     "endless": Scene("look", endless=True),
@@ -334,11 +337,16 @@ async def test_a_turn_that_never_ends_by_itself_is_ended(stage: Stage, move: str
 
 
 @pytest.mark.req("PAINS-22", "PAINS-23", "RPC-061")
-@pytest.mark.parametrize("scene", ["asking", "approving"])
-async def test_whoever_is_asked_in_the_middle_of_anothers_turn_may_go(stage: Stage, scene: str) -> None:
-    """The question fails with its client, at once, and the turn goes on."""
-    for wait in range(0, 30, 2):
-        await stage.play(scene, [(wait, "rebind", False), (40 - wait, "hang_up", False)])
+@pytest.mark.parametrize("own", [False, True], ids=["goes", "answers the first and goes"])
+@pytest.mark.parametrize("scene", ["asking twice", "approving"])
+async def test_whoever_is_asked_in_the_middle_of_anothers_turn_may_go(
+    stage: Stage, scene: str, own: bool
+) -> None:
+    """Another client is asked from the middle of the turn on, and goes. Its question fails at once, and the turn goes on."""
+    for wait in range(0, 24, 2):
+        await stage.play(
+            scene, [(30, "rebind", False), (wait, "reply", own), (20, "reply", True), (20, "hang_up", False)]
+        )
 
 
 @pytest.mark.req("PAINS-22", "PAINS-23", "RPC-088")
