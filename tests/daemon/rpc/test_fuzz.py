@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -178,6 +179,15 @@ def _is_json(each: Line) -> bool:
     return not each.data.startswith(b"\xef\xbb\xbf")
 
 
+async def write_cut(wire: Any, data: bytes, cuts: list[int]) -> None:
+    """Write the data in pieces, and give the daemon the time to read each by itself."""
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    for start, stop in pairwise(edges):
+        await wire.write(data[start:stop])
+        for _ in range(4):
+            await anyio.lowlevel.checkpoint()
+
+
 async def read(wire: Any, count: int) -> list[dict[str, Any]]:
     return [await wire.receive() for _ in range(count)]
 
@@ -201,6 +211,7 @@ SETTINGS = settings(
 @given(
     lines=st.lists(st.tuples(LINES, BLANKS), max_size=8),
     cuts=st.lists(st.integers(0, 2000), max_size=8),
+    before_ends=st.booleans(),
     end=st.sampled_from(["open", "half-close", "no line end"]),
 )
 async def test_lines_of_every_kind_however_they_are_cut(
@@ -208,6 +219,7 @@ async def test_lines_of_every_kind_however_they_are_cut(
     caplog: pytest.LogCaptureFixture,
     lines: list[tuple[Line, bytes]],
     cuts: list[int],
+    before_ends: bool,
     end: str,
 ) -> None:
     caplog.clear()
@@ -216,10 +228,10 @@ async def test_lines_of_every_kind_however_they_are_cut(
     if end == "no line end":
         data = data.rstrip(b" \t\r\n")
     wanted = [each.answer for each, _ in lines if each.answer is not None]
-    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    if before_ends:
+        cuts = [place for place, byte in enumerate(data) if byte == ord("\n")]
     async with serving(limits=LIMITS) as daemon, daemon.connect() as wire:
-        for start, stop in pairwise(edges):
-            await wire.write(data[start:stop])
+        await write_cut(wire, data, cuts)
         if end == "open":
             frames = await read(wire, len(wanted))
             assert "error" in await wire.ask("no/such")
@@ -243,6 +255,7 @@ async def test_lines_of_every_kind_however_they_are_cut(
     cuts=st.lists(st.integers(0, 2000), max_size=6),
 )
 @example(before=[], length=LIMIT, ended=True, cuts=[])
+@example(before=[], length=LIMIT, ended=True, cuts=[LIMIT - 1])
 @example(before=[], length=LIMIT + 1, ended=True, cuts=[LIMIT])
 @example(before=[], length=LIMIT + 1, ended=False, cuts=[LIMIT])
 async def test_a_line_around_the_limit(
@@ -254,10 +267,8 @@ async def test_a_line_around_the_limit(
     assert len(body) + ended == length
     data = b"".join(each.data + b"\n" for each in before) + body + b"\n" * ended
     too_long = length > LIMIT
-    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     async with serving(limits=LIMITS) as daemon, daemon.connect() as wire:
-        for start, stop in pairwise(edges):
-            await wire.write(data[start:stop])
+        await write_cut(wire, data, cuts)
         if not too_long and not ended:
             await wire.write(b"\n") if length < LIMIT else wire.transport.end()
         answers = [each.answer for each in before]
