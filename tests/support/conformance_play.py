@@ -1,6 +1,7 @@
 """Playing a row of the conformance suite against a daemon.
 
-A step is one of these; ``on = "name"`` has it happen on a further connection, which is initialized when it is first named.
+A step is one of these; ``on = "name"`` has it happen on a further connection, which is initialized when it is first named,
+and ``times`` as often as that.
 
 ``send``          a line: bytes, and a line end
 ``write``         bytes
@@ -109,7 +110,7 @@ class Play:
     def _step(self, step: Mapping[str, Any]) -> None:
         kinds = [name for name in step if name in KINDS]
         assert kinds, f"no step: {step}"
-        assert step.keys() <= {*kinds, "on", "id"}, f"no step: {step}"
+        assert step.keys() <= {*kinds, "on", "id", "times"}, f"no step: {step}"
         name = step.get("on", FIRST)
         if name not in self._sides:
             self._sides[name] = self._side(initialized=True)
@@ -118,7 +119,8 @@ class Play:
             self._until(side.client, step)
             return
         for kind in kinds:
-            self._do(side, kind, step)
+            for _ in range(step.get("times", 1)):
+                self._do(side, kind, step)
 
     def _do(self, side: Side, kind: str, step: Mapping[str, Any]) -> None:
         client, said = side.client, step[kind]
