@@ -124,6 +124,17 @@ async def test_a_session_keeps_its_directory_its_agent_and_its_surface(house: Op
         assert it.live.ids() == [session]
 
 
+@pytest.mark.req("RPC-146")
+@pytest.mark.parametrize("back", ["session/prompt", "session/new"])
+async def test_a_session_of_an_editor_goes_on_with_what_was_said(house: Opened, back: str) -> None:
+    async with house([TextDelta("yes")], [TextDelta("more")]) as it:
+        session = await it.wire.new_session(chatMode="acp", interactionSurface="zerocode_code")
+        await it.turn(session)
+        await it.wire.call("session/close", {"sessionId": session})
+        await comes_back(it, session, "acp", back)
+        assert it.columns(session, "interaction_surface") == ("zerocode_code",)
+
+
 @pytest.mark.req("RPC-147", "RPC-148")
 async def test_a_session_of_a_strange_surface_is_not_gone_on_with_and_not_touched(house: Opened) -> None:
     async with house([TextDelta("more")]) as it:
@@ -376,7 +387,7 @@ async def test_neither_instructions_nor_thoughts_are_written(house: Opened) -> N
             assert b"4711" not in file.read_bytes()
 
 
-@pytest.mark.req("RPC-151", "PLG-027")
+@pytest.mark.req("RPC-065", "RPC-151", "PLG-027")
 async def test_a_tool_call_leaves_a_bounded_output_and_a_receipt(house: Opened) -> None:
     pause = Pause()
     scripts = ([ToolCall("a", "loud", '{"x": 1}')], [TextDelta("half"), pause])

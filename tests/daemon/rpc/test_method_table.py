@@ -79,6 +79,7 @@ EVERYTHING = (
 )
 
 
+@pytest.mark.req("RPC-056")
 def test_the_table_has_what_is_specified() -> None:
     assert {name: str(row.grant) if row.grant else None for name, row in TABLE.items()} == NEEDED
     assert [name for name, row in TABLE.items() if row.opens] == ["initialize"]
@@ -142,7 +143,7 @@ async def test_one_grant_opens_its_methods_and_no_other(serving: Serving, road: 
             assert await gate(wire, method) == (None if NEEDED[method] == grant else FORBIDDEN), method
 
 
-@pytest.mark.req("RPC-052")
+@pytest.mark.req("RPC-052", "RPC-056")
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("profile", ["admin = true", EVERYTHING], ids=["an administrator", "every grant"])
 async def test_whoever_has_every_grant_passes_every_gate(serving: Serving, road: str, profile: str) -> None:
