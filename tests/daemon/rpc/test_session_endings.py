@@ -14,6 +14,7 @@ from zeroclaw_daemon.agent.messages import UserMessage
 from zeroclaw_daemon.agent.providers.base import TextDelta
 from zeroclaw_daemon.agent.providers.scripted import Pause
 from zeroclaw_daemon.rpc.errors import INTERNAL, INVALID_PARAMS, SESSION_NOT_FOUND
+from zeroclaw_daemon.sessions.permit import MAX_PENDING
 from zeroclaw_daemon.sessions.store.points import WritePoint
 
 pytestmark = pytest.mark.anyio
@@ -41,22 +42,30 @@ async def test_a_killed_session_keeps_what_was_said_and_never_goes_on(house: Ope
             "killed": True,
         }
         assert (await it.wire.call("status"))["sessionIds"] == []
-    for _ in range(2):  # the same daemon, and one that was started later
+        await refuses_to_go_on(it, session)
+    for _ in range(2):  # in daemons that were started later
         async with house() as it:
-            assert await it.texts(session) == [("user", "hi"), ("assistant", "yes")]
-            error = await it.wire.fail("session/prompt", {"sessionId": session, "prompt": "more"})
-            assert (error["code"], error["data"]["reason"]) == (SESSION_NOT_FOUND, "session_killed")
-            assert it.wire.updates[-1]["params"]["outcome"] == "failed"
-            error = await it.wire.fail(
-                "session/new", {"agentAlias": "assistant", "sessionId": session, "chatMode": "acp"}
-            )
-            assert (error["code"], error["data"]["reason"]) == (SESSION_NOT_FOUND, "session_killed")
-            assert await it.wire.call("session/kill", {"sessionId": session}) == {
-                "sessionId": session,
-                "killed": False,
-            }
+            await refuses_to_go_on(it, session)
             assert not it.provider.requests
-            assert len(it.live) == 0
+
+
+async def refuses_to_go_on(it: House, session: str) -> None:
+    """A killed session is read, and that is all."""
+    asked = len(it.provider.requests)
+    assert await it.texts(session) == [("user", "hi"), ("assistant", "yes")]
+    error = await it.wire.fail("session/prompt", {"sessionId": session, "prompt": "more"})
+    assert (error["code"], error["data"]["reason"]) == (SESSION_NOT_FOUND, "session_killed")
+    assert it.wire.updates[-1]["params"]["outcome"] == "failed"
+    error = await it.wire.fail(
+        "session/new", {"agentAlias": "assistant", "sessionId": session, "chatMode": "acp"}
+    )
+    assert (error["code"], error["data"]["reason"]) == (SESSION_NOT_FOUND, "session_killed")
+    assert await it.wire.call("session/kill", {"sessionId": session}) == {
+        "sessionId": session,
+        "killed": False,
+    }
+    assert len(it.provider.requests) == asked
+    assert len(it.live) == 0
 
 
 @pytest.mark.req("RPC-154", "RPC-155")
@@ -82,9 +91,12 @@ async def test_a_deleted_session_leaves_nothing(house: Opened, live: bool) -> No
 
 
 @pytest.mark.req("RPC-154", "RPC-155")
-async def test_a_turn_that_can_be_recovered_is_deleted_with_its_session(house: Opened) -> None:
-    async with house([TextDelta("half"), Pause()]) as it:
+@pytest.mark.parametrize("live", [True, False], ids=["live", "not live"])
+async def test_a_turn_that_can_be_recovered_is_deleted_with_its_session(house: Opened, live: bool) -> None:
+    async with house() as it:
         session = await it.wire.new_session(chatMode="acp")
+        if not live:
+            await it.wire.call("session/close", {"sessionId": session})
         await it.durable.acp.write(lambda store: store.begin(session, "t", "lost", BEGAN))
         assert "lost" in "".join(it.dump())
         await it.wire.call("session/delete", {"sessionId": session})
@@ -138,6 +150,67 @@ async def test_the_running_turn_is_told_to_stop_before_the_store_is_asked(
             assert "result" in ended
         assert reasons(it.wire) == ["admin_kill" if method == "session/kill" else "session_removed"]
         assert it.live.find(session) is None
+
+
+@pytest.mark.req("RPC-157", "RPC-158")
+@every_ending
+@pytest.mark.parametrize("blocked_by", ["an opening", "another ending"])
+async def test_a_store_that_somebody_else_blocks_does_not_keep_a_turn_going(
+    house: Opened, method: str, point: WritePoint, blocked_by: str
+) -> None:
+    pause = Pause()
+    async with (
+        house([TextDelta("half"), pause]) as it,
+        it.daemon.connect() as other,
+        it.daemon.connect() as ending,
+    ):
+        idle = await it.wire.new_session(chatMode="acp")
+        session = await it.wire.new_session(chatMode="acp", keepSiblings=True)
+        await it.begin(session, pause)
+        if blocked_by == "an opening":
+            blocked, call = (
+                WritePoint.SESSION_CREATED,
+                ("session/new", {"agentAlias": "assistant", "chatMode": "acp"}),
+            )
+        else:
+            blocked, call = point, (method, {"sessionId": idle})
+        go_on = it.faults.hold(blocked)
+        await other.send({"jsonrpc": "2.0", "method": call[0], "params": call[1], "id": 1})
+        await it.daemon.until(lambda: it.faults.arrived(blocked))
+        await ending.send({"jsonrpc": "2.0", "method": method, "params": {"sessionId": session}, "id": 2})
+        try:
+            await it.daemon.until(lambda: it.provider.closed == 1)
+        finally:
+            go_on.set()
+        assert (await it.wire.answer_to("turn"))["result"]["stopReason"] == "cancelled"
+        assert "result" in await ending.answer_to(2)
+        assert "result" in await other.answer_to(1)
+        assert reasons(it.wire) == ["admin_kill" if method == "session/kill" else "session_removed"]
+        assert it.live.find(session) is None
+
+
+@pytest.mark.req("RPC-152", "RPC-153", "RPC-154")
+@pytest.mark.parametrize("method", ["session/close", "session/kill", "session/delete"])
+async def test_a_session_can_be_ended_however_many_prompts_wait(house: Opened, method: str) -> None:
+    pause = Pause()
+    async with house([TextDelta("half"), pause]) as it, it.daemon.connect() as other:
+        session = await it.wire.new_session(chatMode="acp")
+        await it.begin(session, pause)
+        live, waiting = it.live.get(session), [str(number) for number in range(1, MAX_PENDING)]
+        params = {"sessionId": session, "prompt": "waits"}
+        await it.wire.send(
+            *(
+                {"jsonrpc": "2.0", "method": "session/prompt", "params": params, "id": each}
+                for each in waiting
+            )
+        )
+        await it.daemon.until(lambda: live.permit.pending == MAX_PENDING)
+        assert "result" in await other.ask(method, {"sessionId": session})
+        turn, *others = await it.answers("turn", *waiting)
+        assert turn["result"]["stopReason"] == "cancelled"
+        assert {each["error"]["code"] for each in others} == {SESSION_NOT_FOUND}
+        assert not it.live.is_live(live)
+        assert len(it.provider.requests) == 1
 
 
 @pytest.mark.req("RPC-159", "RPC-160")
@@ -227,6 +300,7 @@ async def test_a_live_chat_of_the_same_id_is_ended_alone(
         session = await it.wire.new_session(sessionId="x", chatMode="acp")
         await it.turn(session)
         await it.wire.call("session/close", {"sessionId": "x"})
+        await it.durable.acp.write(lambda store: store.begin("x", "t", "lost", BEGAN))
         await it.wire.new_session(sessionId="x", chatMode="chat")
         await it.turn(session)
         before = it.dump()
@@ -236,6 +310,7 @@ async def test_a_live_chat_of_the_same_id_is_ended_alone(
         chat = await it.durable.chats.read(lambda store: store.find("x"))
         assert (chat is None) is (method == "session/delete")
         assert await it.texts("x") == [("user", "hi"), ("assistant", "acp")]
+        assert it.select("SELECT turn_id FROM acp_turn_checkpoints") == [("t",)]
 
 
 @pytest.mark.req("RPC-255", "RPC-156")

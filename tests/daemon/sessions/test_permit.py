@@ -22,15 +22,15 @@ def anyio_backend() -> str:
 class Holder:
     """Somebody who wants the permit."""
 
-    def __init__(self, permit: TurnPermit, log: list[str], name: str) -> None:
-        self.permit, self.log, self.name = permit, log, name
+    def __init__(self, permit: TurnPermit, log: list[str], name: str, *, ending: bool = False) -> None:
+        self.permit, self.log, self.name, self.ending = permit, log, name, ending
         self.done = anyio.Event()
         self.scope = anyio.CancelScope()
 
     async def run(self) -> None:
         with self.scope:
             try:
-                async with self.permit.held():
+                async with self.permit.held(ending=self.ending):
                     self.log.append(self.name)
                     await self.done.wait()
             except SessionBusy:
@@ -85,6 +85,22 @@ async def test_at_most_so_many_hold_or_wait() -> None:
         assert log == ["a", "c refused"]
         for holder in holders:
             holder.done.set()
+
+
+@pytest.mark.req("RPC-241", "RPC-152")
+async def test_whoever_ends_the_session_finds_a_place_where_a_turn_does_not() -> None:
+    permit, log = TurnPermit(ManualClock()), list[str]()
+    async with anyio.create_task_group() as tasks:
+        turns = [Holder(permit, log, str(number)) for number in range(MAX_PENDING + 1)]
+        endings = [Holder(permit, log, f"end {number}", ending=True) for number in range(2)]
+        for holder in (*turns[:MAX_PENDING], *endings, turns[-1]):
+            tasks.start_soon(holder.run)
+            await anyio.wait_all_tasks_blocked()
+        assert log == ["0", f"{MAX_PENDING} refused"]
+        assert permit.pending == MAX_PENDING + 2
+        for holder in (*turns, *endings):
+            holder.done.set()
+    assert log[-2:] == ["end 0", "end 1"]
 
 
 def test_the_shipped_bounds() -> None:

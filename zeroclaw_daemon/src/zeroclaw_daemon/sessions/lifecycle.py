@@ -45,9 +45,11 @@ class SessionLifecycle:
         :raises SessionBusy: its turns did not end in time; it stays. :raises StorageError: it stays live, if it was idle.
         """
         while True:
-            async with self._sessions.lock:
-                live = self._found(session_id, scope)
-                if live is None:
+            live = self._found(session_id, scope)
+            if live is None:
+                async with self._sessions.lock:
+                    if self._sessions.find(session_id) is not None:
+                        continue
                     return await self._keeper(ChatMode.ACP).kill(session_id, scope)
             async with self._stopped(live, Cause.KILLED):
                 if self._replaced(live):
@@ -66,9 +68,11 @@ class SessionLifecycle:
         :raises SessionBusy: its turns did not end in time; it stays. :raises StorageError: it stays live, if it was idle.
         """
         while True:
-            async with self._sessions.lock:
-                live = self._found(session_id, scope)
-                if live is None:
+            live = self._found(session_id, scope)
+            if live is None:
+                async with self._sessions.lock:
+                    if self._sessions.find(session_id) is not None:
+                        continue
                     mode = await only_holder(self._keepers, session_id, scope)
                     await self._keeper(mode).delete(session_id, scope)
                     return
@@ -82,12 +86,16 @@ class SessionLifecycle:
 
     @asynccontextmanager
     async def _stopped(self, session: LiveSession, cause: Cause) -> AsyncGenerator[None]:
-        """Stop a session's turns, and hold what makes it live while the block runs."""
+        """Stop a session's turns, and hold what makes it live while the block runs.
+
+        Nothing is waited for before the running turn is told: the lock of the live sessions is held over calls of a store, and
+        whoever blocks that store is not to keep a turn going (RPC-157, RPC-158).
+        """
         session.closing += 1
         try:
             if session.prompts:
                 session.prompts[0].cancel(cause)
-            async with session.permit.held(), self._sessions.lock:
+            async with session.permit.held(ending=True), self._sessions.lock:
                 yield
         finally:
             session.closing -= 1

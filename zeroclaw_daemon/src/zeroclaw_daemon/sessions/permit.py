@@ -22,7 +22,7 @@ WAIT_SECONDS: Final = 30.0
 class TurnPermit:
     """Orders the turns of one session.
 
-    :param max_pending: how many may hold or wait at once.
+    :param max_pending: how many turns may hold or wait at once.
     :param wait_seconds: how long one may wait.
     """
 
@@ -40,12 +40,13 @@ class TurnPermit:
         return len(self._queue)
 
     @asynccontextmanager
-    async def held(self) -> AsyncGenerator[None]:
+    async def held(self, *, ending: bool = False) -> AsyncGenerator[None]:
         """Hold the permit while the block runs.
 
+        :param ending: to end the session: there is always a place for that, however many prompts wait.
         :raises SessionBusy: too many wait already, or those before did not end in time.
         """
-        if len(self._queue) >= self._max_pending:
+        if not ending and len(self._queue) >= self._max_pending:
             raise SessionBusy("too many prompts are waiting in this session")
         mine = anyio.Event()
         self._queue.append(mine)
