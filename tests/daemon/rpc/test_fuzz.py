@@ -122,6 +122,14 @@ def responses(draw: st.DrawFn) -> Line:
     return line(frame, None)
 
 
+@st.composite
+def good_responses(draw: st.DrawFn) -> Line:
+    """Responses that are right in every way, and answer nothing."""
+    failure = {"code": draw(st.integers()), "message": draw(TEXT), "data": draw(JSON)}
+    answer = draw(st.sampled_from([{"result": draw(JSON)}, {"error": failure}]))
+    return line({"jsonrpc": "2.0", "id": draw(IDS), **answer}, None)
+
+
 NO_MESSAGES = JSON.filter(lambda value: not isinstance(value, dict)).map(
     lambda value: line(value, (None, INVALID))
 )
@@ -157,7 +165,13 @@ def not_json(draw: st.DrawFn) -> Line:
 
 
 LINES = st.one_of(
-    valid_requests(), notifications(), malformed_requests(), responses(), NO_MESSAGES, not_json()
+    valid_requests(),
+    notifications(),
+    malformed_requests(),
+    responses(),
+    good_responses(),
+    NO_MESSAGES,
+    not_json(),
 ).filter(lambda each: len(each.data) < LIMIT and _is_json(each) is not (each.answer == (None, PARSE)))
 BLANKS = st.sampled_from([b"", b"\r", b" \t", b"\r\n", b"\n \r"])
 
