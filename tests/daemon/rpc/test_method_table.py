@@ -13,6 +13,7 @@ import pytest
 
 from zeroclaw_daemon.rpc.errors import AUTHENTICATION_REQUIRED, FORBIDDEN, INVALID_PARAMS
 from zeroclaw_daemon.rpc.methods.table import TABLE, Signature
+from zeroclaw_daemon.sessions.ticket import Cause
 
 pytestmark = pytest.mark.anyio
 
@@ -282,6 +283,14 @@ def test_the_page_has_every_method_with_its_grant_its_parameters_and_its_result(
             assert results(row) <= answered, name
         elif name != "config/get":
             assert answered == results(row), name
+
+
+@pytest.mark.req("RPC-254")
+def test_the_page_has_every_reason_for_which_a_turn_is_cancelled() -> None:
+    [said] = re.findall(
+        r"The `reason` of a cancelled one is (.*?); of a completed one", PAGE.read_text(), re.DOTALL
+    )
+    assert re.findall(r"`(\w+)`", said) == [cause.value for cause in Cause]
 
 
 @pytest.mark.req("RPC-237")

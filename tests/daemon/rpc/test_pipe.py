@@ -142,6 +142,20 @@ async def test_the_first_instance_is_exclusive_and_no_descriptor_is_given() -> N
         client.close()
 
 
+@pytest.mark.req("RPC-054")
+def test_the_page_on_authority_says_what_the_default_grants() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "authority.md").read_text(encoding="utf-8")
+    section = " ".join(page.partition("\n## On Windows\n")[2].partition("\n## ")[0].split())
+    granted = (
+        "full control for the user who made it, for administrators and for SYSTEM",
+        "Everyone and anonymous users may read",
+    )
+    code = " ".join(str(inspect.getdoc(PipeFactory)).split())
+    for words in granted:
+        assert words in section
+        assert words in code
+
+
 @pytest.mark.req("RPC-055")
 async def test_a_client_of_the_pipe_is_recorded_as_local_without_process_or_user(
     caplog: pytest.LogCaptureFixture,

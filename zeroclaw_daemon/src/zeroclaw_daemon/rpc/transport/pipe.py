@@ -55,7 +55,7 @@ class PipeFactory(Protocol):
     """Makes instances of named pipes.
 
     There is no parameter for a security descriptor, on purpose: without one the system gives the pipe its default, full
-    control to the user who made it and to the system (RPC-054).
+    control for the user who made it, for administrators and for SYSTEM, and Everyone and anonymous users may read (RPC-054).
     """
 
     def __call__(self, name: str, *, first: bool) -> PipeInstance:
