@@ -127,6 +127,11 @@ class RawClient:
         """Say that no more will come."""
         self.socket.shutdown(socket.SHUT_WR)
 
+    def leave(self) -> None:
+        """Say that no more will come and read to the end, which is the daemon's last act for this connection."""
+        self.finish_sending()
+        assert self.receive_or_end() is None
+
     def close(self) -> None:
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)

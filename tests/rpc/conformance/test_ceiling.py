@@ -33,6 +33,7 @@ def test_the_five_hundred_and_thirteenth_connection_is_refused(endpoint: Any) ->
         for client in clients:
             client.close()
         until(first, others + 1)
+        first.leave()
 
 
 def until(client: RawClient, connections: int) -> None:
