@@ -440,6 +440,23 @@ async def test_the_ids_of_tool_calls_are_told_apart_in_the_whole_session(house: 
 # --- who may come back --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.req("RPC-063")
+@pytest.mark.parametrize("mode", ["acp", "chat"])
+async def test_of_two_sessions_that_a_client_opens_at_once_one_stays(house: Opened, mode: str) -> None:
+    me = {"tuiId": "tui_00000001"}
+    async with house() as it, it.daemon.connect(**me) as one, it.daemon.connect(**me) as two:
+        go_on = it.faults.hold(WritePoint.SESSION_CREATED)
+        params = {"agentAlias": "assistant", "chatMode": mode}
+        new = {"jsonrpc": "2.0", "method": "session/new", "params": params, "id": 1}
+        await one.send(new)
+        await it.daemon.until(lambda: it.faults.arrived(WritePoint.SESSION_CREATED))
+        await two.send(new)
+        await it.daemon.until(lambda: it.live.lock.statistics().tasks_waiting == 1)
+        go_on.set()
+        opened = [(await wire.answer_to(1))["result"]["sessionId"] for wire in (one, two)]
+        assert it.live.ids() == opened[1:]
+
+
 @pytest.mark.req("RPC-062")
 async def test_a_session_is_not_joined_with_another_environment(house: Opened) -> None:
     async with house([TextDelta("yes")]) as it, it.daemon.connect(env={"A": "2"}) as other:

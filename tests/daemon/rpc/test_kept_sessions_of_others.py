@@ -10,6 +10,7 @@ import anyio
 import pytest
 from kept_houses import House
 from rosters import InForce, config_of, grants
+from session_model import BEGAN
 
 from zeroclaw_daemon.agent.messages import ToolCall
 from zeroclaw_daemon.agent.providers.base import TextDelta
@@ -103,6 +104,30 @@ async def test_a_kept_session_is_not_gone_on_with_once_its_agent_was_withdrawn(h
         assert error["code"] == FORBIDDEN
         assert len(it.live) == 0
         assert len(it.provider.requests) == 1
+
+
+@pytest.mark.req("RPC-147", "RPC-146")
+@pytest.mark.parametrize("mode", ["acp", "chat"])
+async def test_a_prompt_that_is_refused_for_its_agent_recovers_nothing(house: Opened, mode: str) -> None:
+    in_force = two_users("assistant", "other")
+    async with (
+        house([TextDelta("on")], authority=judged_by(in_force)) as it,
+        it.daemon.connect(uid=ANN) as ann,
+    ):
+        session = await ann.new_session(chatMode=mode)
+        await ann.call("session/close", {"sessionId": session})
+        kept, store = (
+            (it.durable.acp, "acp-sessions.db") if mode == "acp" else (it.durable.chats, "sessions.db")
+        )
+        await kept.write(lambda rows: rows.begin(session, "t", "lost", BEGAN))
+        before = it.dump(store)
+        in_force.config = two_users("other").config
+        error = await ann.fail("session/prompt", {"sessionId": session, "prompt": "more"})
+        assert error["code"] == FORBIDDEN
+        assert it.dump(store) == before
+        in_force.config = two_users("assistant").config
+        assert (await ann.call("session/prompt", {"sessionId": session, "prompt": "more"}))["content"] == "on"
+        assert it.dump(store) != before
 
 
 async def test_a_session_that_cannot_be_kept_is_not_opened(house: Opened) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from zeroclaw_daemon.authority.principal import Forbidden
 from zeroclaw_daemon.sessions.errors import SessionAmbiguous, SessionMismatch, SessionNotFound
 from zeroclaw_daemon.sessions.live import ChatMode
 from zeroclaw_daemon.sessions.store.facade import AcpSessions, ChatSessions
-from zeroclaw_daemon.sessions.store.records import NewSession, Restored, SurfaceUnsupported
+from zeroclaw_daemon.sessions.store.records import NewSession, Restored, StoredSession, SurfaceUnsupported
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import ZeroclawError
 
@@ -31,6 +31,10 @@ class Seed:
     call_ids: frozenset[str] = frozenset()
     plan: JsonValue = None
     trimmed: bool = False
+
+
+Allows = Callable[[str | None, str], None]
+"""Raises where a caller may not use the session of this owner with this agent."""
 
 
 class Keeper(Protocol):
@@ -54,10 +58,11 @@ class Keeper(Protocol):
         """
         ...
 
-    async def revive(self, session_id: str, scope: str | None) -> Seed:
+    async def revive(self, session_id: str, scope: str | None, allows: Allows) -> Seed:
         """The session of this id, for a prompt that finds it not live (RPC-146).
 
-        :raises SessionNotFound: none is kept. :raises Forbidden: none of the scope's.
+        :param allows: is asked before anything is recovered.
+        :raises SessionNotFound: none is kept. :raises Forbidden: none of the scope's, or it is not allowed.
         :raises SessionKilled: it was killed. :raises SurfaceUnsupported: it is for another kind of client.
         """
         ...
@@ -98,7 +103,7 @@ class KeepsNothing:
             raise _not_yours()
         return _empty(session)
 
-    async def revive(self, session_id: str, scope: str | None) -> Seed:
+    async def revive(self, session_id: str, scope: str | None, allows: Allows) -> Seed:
         """There is none."""
         raise _no_such(scope)
 
@@ -140,8 +145,9 @@ class KeepsAcp:
             raise SessionMismatch(error.message, details={"member": "interactionSurface"}) from error
         return await self._seed(restored)
 
-    async def revive(self, session_id: str, scope: str | None) -> Seed:
+    async def revive(self, session_id: str, scope: str | None, allows: Allows) -> Seed:
         """Recovers what a turn left; the surface stays as it is."""
+        _judge(await self._kept.read(lambda store: store.find(session_id, scope)), allows)
         return await self._seed(await self._kept.write(lambda store: store.resume(session_id, scope)))
 
     async def holds(self, session_id: str, scope: str | None) -> bool:
@@ -182,8 +188,9 @@ class KeepsChats:
         seed = await self._seed(restored)
         return seed if seed.workspace else replace(seed, workspace=session.workspace)
 
-    async def revive(self, session_id: str, scope: str | None) -> Seed:
+    async def revive(self, session_id: str, scope: str | None, allows: Allows) -> Seed:
         """Marks the turn that was broken off."""
+        _judge(await self._kept.read(lambda store: store.find(session_id, scope)), allows)
         return await self._seed(await self._kept.write(lambda store: store.resume(session_id, scope)))
 
     async def holds(self, session_id: str, scope: str | None) -> bool:
@@ -201,6 +208,11 @@ class KeepsChats:
     async def _seed(self, restored: Restored) -> Seed:
         entries = await self._kept.read(lambda store: store.entries(restored.session.id))
         return _seed(restored, (entry.tool_call_id for entry in entries))
+
+
+def _judge(stored: StoredSession | None, allows: Allows) -> None:
+    if stored is not None:
+        allows(stored.owner, stored.agent_alias)
 
 
 def _seed(restored: Restored, call_ids: Iterable[str | None]) -> Seed:

@@ -16,7 +16,7 @@ from zeroclaw_daemon.authority.principal import Forbidden
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.sessions.asking import Asking, Audience
 from zeroclaw_daemon.sessions.errors import SessionMismatch
-from zeroclaw_daemon.sessions.keeping import Keeper, Keepers, KeepsNothing, Seed, only_holder
+from zeroclaw_daemon.sessions.keeping import Allows, Keeper, Keepers, KeepsNothing, Seed, only_holder
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
 from zeroclaw_daemon.sessions.permit import TurnPermit
 from zeroclaw_daemon.sessions.store.records import NewSession
@@ -53,10 +53,10 @@ class Opening:
 class Claim:
     """Who takes up again a session that is not live, by a prompt: as in :class:`Opening`.
 
-    :ivar allows: raises where the claimer may not use the session of this owner with this agent.
+    :ivar allows: judges the claimer.
     """
 
-    allows: Callable[[str | None, str], None]
+    allows: Allows
     scope: str | None = None
     client_id: str = ""
     audience: AudienceOf | None = None
@@ -106,25 +106,21 @@ class SessionOpener:
         :raises StorageError: it cannot be kept.
         """
         agent = await self._agents.agent(opening.agent_alias)
-        opened = await self._opened(opening, agent.workspace)
-        if not opening.keep_siblings:
-            async with self._sessions.lock:
-                self._sessions.evict_siblings(opened.session)
-        return opened
+        return await self._opened(opening, agent.workspace)
 
     async def revive(self, session_id: str, claim: Claim) -> LiveSession:
         """Make a session live again that a prompt is for (RPC-146). The caller holds the lock of the live sessions, and none
         of this id is live.
 
-        :raises SessionNotFound: none is kept. :raises Forbidden: none of the scope's, or its agent is not allowed.
+        :raises SessionNotFound: none is kept.
+        :raises Forbidden: none of the scope's, or its agent is not allowed; nothing of it was recovered.
         :raises SessionAmbiguous: both modes keep one.
         :raises SessionKilled: it was killed. :raises SurfaceUnsupported: it is for another kind of client.
         :raises SessionLimit: too many are live. :raises StorageError: it cannot be read.
         """
         mode = await only_holder(self._keepers, session_id, claim.scope)
         self._sessions.require_room(session_id)
-        seed = await self._keeper(mode).revive(session_id, claim.scope)
-        claim.allows(seed.owner, seed.agent_alias)
+        seed = await self._keeper(mode).revive(session_id, claim.scope, claim.allows)
         session = self._live(session_id, mode, seed, claim)
         self._sessions.add(session)
         return session
@@ -135,9 +131,9 @@ class SessionOpener:
             async with self._sessions.lock:
                 live = self._find(opening)
                 if live is not None and live.mode is opening.mode:
-                    return Opened(_rebound(live, opening))
+                    return self._alone(opening, Opened(_rebound(live, opening)))
                 if live is None and directory is not None:
-                    return await self._add(opening, directory)
+                    return self._alone(opening, await self._add(opening, directory))
             if directory is None:
                 # It may lie on a file system that does not answer. Meanwhile there may be another session of this id.
                 directory = await anyio.to_thread.run_sync(
@@ -147,7 +143,15 @@ class SessionOpener:
                 async with live.permit.held(), self._sessions.lock:
                     # While it waited, somebody else may have put another session in its place, and is not to lose it.
                     if self._sessions.is_live(live):
-                        return await self._add(opening, directory, own=True)
+                        return self._alone(opening, await self._add(opening, directory, own=True))
+
+    def _alone(self, opening: Opening, opened: Opened) -> Opened:
+        """The session, without the siblings that it is not to have. The lock has been held since it became live: two that one
+        client opens at once would otherwise each drop the other.
+        """
+        if not opening.keep_siblings:
+            self._sessions.evict_siblings(opened.session)
+        return opened
 
     def _find(self, opening: Opening) -> LiveSession | None:
         """The live session of this id. To an owner, one of somebody else is what one that was never made is."""
