@@ -49,9 +49,10 @@ class Side:
 
 
 class Play:
-    """One row while it is played. Entered, its sessions are closed in the end, and it is seen that no other was made.
+    """One row while it is played, beside a client that watches.
 
-    Left, the daemon has ended all connections of the row: whatever it logs of them is in the log.
+    Entered, everything of earlier clients is in the daemon's log. Left, its sessions are closed, and it was seen that no
+    other was made.
     """
 
     def __init__(self, endpoint: Path, row: Row) -> None:
@@ -73,20 +74,27 @@ class Play:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        mine = [session for side in self._sides.values() for session in side.sessions]
         try:
-            for side in self._sides.values():
-                side.client.close()
-            for session in mine:
-                self._watcher.ask("session/close", {"sessionId": session})
-            sessions, connections = self._before
-            while (status := self._watcher.call("status"))["connections"] > connections:
-                pass  # a daemon that never ends them fails by the time limit of the test
             if failure == (None, None, None):
-                assert status["sessionIds"] == sessions
-            self._watcher.leave()
+                self._watcher.leave()
+            else:
+                self._go()
         finally:
             self._watcher.close()
+
+    def end(self) -> None:
+        """End what the row began: then the daemon has ended its connections, and what it logs of them is in the log."""
+        self._go()
+        sessions, connections = self._before
+        while (status := self._watcher.call("status"))["connections"] > connections:
+            pass  # a daemon that never ends them fails by the time limit of the test
+        assert status["sessionIds"] == sessions
+
+    def _go(self) -> None:
+        for side in self._sides.values():
+            side.client.close()
+        for session in [session for side in self._sides.values() for session in side.sessions]:
+            self._watcher.ask("session/close", {"sessionId": session})
 
     @property
     def frames(self) -> list[Frame]:

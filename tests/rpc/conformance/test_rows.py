@@ -23,21 +23,23 @@ def as_parameter(row: Row) -> Any:
 
 @pytest.mark.parametrize("row", [as_parameter(row) for row in ROWS])
 def test_row(row: Row, endpoint: Any) -> None:
-    before = endpoint.log.stat().st_size if endpoint.log is not None else 0
     with Play(endpoint.socket, row) as play:
+        before = endpoint.log.stat().st_size if endpoint.log is not None else 0
         play.run()
-    # What a peer sent is in no error and in no log (RPC-119).
-    errors = [frame["error"] for frame in play.frames if "error" in frame]
-    assert play.token not in json.dumps(errors)
-    if endpoint.log is not None:
-        with endpoint.log.open("rb") as log:
-            log.seek(before)
-            text = log.read().decode()
-        assert play.token not in text
-        if row.faults is not None:
-            records = [json.loads(line) for line in text.splitlines()]
-            warned = [each for each in records if each["severity_text"] not in ("INFO", "DEBUG")]
-            assert len(warned) == row.faults, [each["message"] for each in warned]
+        play.end()
+        # What a peer sent is in no error and in no log (RPC-119).
+        errors = [frame["error"] for frame in play.frames if "error" in frame]
+        assert play.token not in json.dumps(errors)
+        if endpoint.log is not None:
+            # Nobody comes or goes meanwhile, so that every line in it is whole.
+            with endpoint.log.open("rb") as log:
+                log.seek(before)
+                text = log.read().decode()
+            assert play.token not in text
+            if row.faults is not None:
+                records = [json.loads(line) for line in text.splitlines()]
+                warned = [each for each in records if each["severity_text"] not in ("INFO", "DEBUG")]
+                assert len(warned) == row.faults, [each["message"] for each in warned]
 
 
 def test_every_row_has_a_name_of_its_own() -> None:
