@@ -440,6 +440,24 @@ async def test_the_ids_of_tool_calls_are_told_apart_in_the_whole_session(house: 
 # --- who may come back --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.req("RPC-065", "RPC-244")
+@pytest.mark.parametrize("mode", ["acp", "chat"])
+async def test_a_prompt_that_waited_is_dated_after_the_answer_above_it(house: Opened, mode: str) -> None:
+    pause = Pause()
+    async with house([pause, TextDelta("one")], [TextDelta("two")]) as it:
+        session = await it.wire.new_session(chatMode=mode)
+        await it.begin(session, pause)
+        params = {"sessionId": session, "prompt": "second"}
+        await it.wire.send({"jsonrpc": "2.0", "method": "session/prompt", "params": params, "id": "second"})
+        await it.daemon.until(lambda: it.live.get(session).permit.pending == 2)
+        pause.go.set()
+        await it.answers("turn", "second")
+        kept = it.durable.acp if mode == "acp" else it.durable.chats
+        entries = await kept.read(lambda store: store.entries(session))
+        assert [entry.content for entry in entries] == ["long", "one", "second", "two"]
+        assert [entry.created_at for entry in entries] == sorted(entry.created_at for entry in entries)
+
+
 @pytest.mark.req("RPC-063")
 @pytest.mark.parametrize("mode", ["acp", "chat"])
 async def test_of_two_sessions_that_a_client_opens_at_once_one_stays(house: Opened, mode: str) -> None:

@@ -187,8 +187,13 @@ async def test_the_second_prompt_waits_for_the_first_and_cancel_hits_the_first(s
         await pause.reached.wait()
         await daemon.until(lambda: daemon.server.sessions.get(session).permit.pending == 2)
         state = await wire.call("session/state", {"sessionId": session})
-        assert state["state"] == "running"
-        assert state["turnId"]
+        running = daemon.server.sessions.get(session).running
+        assert state == {
+            "sessionId": session,
+            "state": "running",
+            "turnId": running.turn_id,
+            "turnStartedAt": running.began.isoformat(),
+        }
         assert len(provider.requests) == 1
         await wire.call("session/cancel", {"sessionId": session})
         assert (await wire.answer_to("a"))["result"]["stopReason"] == "cancelled"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import anyio
 import pytest
@@ -38,9 +39,11 @@ class Journal:
     recovers = True
 
     def __init__(self, log: list[object], fails_at: str = "", failure: Exception | None = None) -> None:
+        self.began: list[datetime] = []
         self.log, self.fails_at, self.failure = log, fails_at, failure or StorageError("the disk is full")
 
-    async def begin(self, session: LiveSession, ticket: Ticket, prompt: str) -> None:
+    async def begin(self, session: LiveSession, ticket: Ticket, prompt: str, at: datetime) -> None:
+        self.began.append(at)
         self._write("begin", prompt)
 
     async def record(self, session: LiveSession, ticket: Ticket, event: TurnEvent) -> None:
@@ -246,6 +249,31 @@ async def test_a_session_that_cannot_be_closed_in_time_stays_and_takes_turns_aga
         await refused.wait()
         assert house.sessions.is_live(session)
         assert not session.closing
+
+
+async def test_a_turn_began_when_it_was_its_turn() -> None:
+    first, second = Pause(), Pause()
+    house, journal = House([first], [second]), Journal([])
+    times = [datetime(2026, 1, 1, 12, minute, tzinfo=UTC) for minute in range(2)]
+    house.runner = TurnRunner(
+        house.sessions,
+        house.agents,
+        journals={ChatMode.CHAT: journal},
+        clock=house.clock,
+        now=iter(times).__next__,
+    )
+    async with house.open():
+        one = house.runner.start("s", "one", house.sink)
+        await first.reached.wait()
+        two = house.runner.start("s", "two", house.sink)
+        await anyio.wait_all_tasks_blocked()
+        assert (one.began, two.began) == (times[0], None)
+        first.go.set()
+        await second.reached.wait()
+        assert (one.began, two.began) == (times[0], times[1])
+        assert journal.began == times
+        second.go.set()
+        await two.ended()
 
 
 async def test_a_turn_can_be_cancelled_while_its_agent_is_still_being_made() -> None:

@@ -35,8 +35,8 @@ class TurnJournal(Protocol):
         """See above."""
         ...
 
-    async def begin(self, session: LiveSession, ticket: Ticket, prompt: str) -> None:
-        """A turn begins; before the model is asked anything."""
+    async def begin(self, session: LiveSession, ticket: Ticket, prompt: str, at: datetime) -> None:
+        """A turn begins, at this time; before the model is asked anything."""
         ...
 
     async def record(self, session: LiveSession, ticket: Ticket, event: TurnEvent) -> None:
@@ -62,7 +62,7 @@ class NoJournal:
 
     recovers = False
 
-    async def begin(self, session: LiveSession, ticket: Ticket, prompt: str) -> None:
+    async def begin(self, session: LiveSession, ticket: Ticket, prompt: str, at: datetime) -> None:
         """Nothing is kept."""
 
     async def record(self, session: LiveSession, ticket: Ticket, event: TurnEvent) -> None:
@@ -93,10 +93,10 @@ class AcpJournal:
     def __init__(self, kept: AcpSessions) -> None:
         self._kept = kept
 
-    async def begin(self, session: LiveSession, ticket: Ticket, prompt: str) -> None:
+    async def begin(self, session: LiveSession, ticket: Ticket, prompt: str, at: datetime) -> None:
         """A checkpoint with the prompt."""
         ticket.recorded = await self._kept.write(
-            lambda store: store.begin(session.id, ticket.turn_id, prompt, ticket.began)
+            lambda store: store.begin(session.id, ticket.turn_id, prompt, at)
         )
 
     async def record(self, session: LiveSession, ticket: Ticket, event: TurnEvent) -> None:
@@ -146,9 +146,9 @@ class ChatJournal:
     def __init__(self, kept: ChatSessions) -> None:
         self._kept = kept
 
-    async def begin(self, session: LiveSession, ticket: Ticket, prompt: str) -> None:
+    async def begin(self, session: LiveSession, ticket: Ticket, prompt: str, at: datetime) -> None:
         """The prompt."""
-        await self._kept.write(lambda store: store.begin(session.id, ticket.turn_id, prompt, ticket.began))
+        await self._kept.write(lambda store: store.begin(session.id, ticket.turn_id, prompt, at))
 
     async def record(self, session: LiveSession, ticket: Ticket, event: TurnEvent) -> None:
         """What a client sees waits for the end of the turn."""

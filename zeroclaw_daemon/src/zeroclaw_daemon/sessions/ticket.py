@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -60,7 +60,8 @@ class Ticket:
     def __init__(self, allows_tool: Callable[[str], bool] | None = None) -> None:
         self.allows_tool = allows_tool
         self.turn_id = str(uuid.uuid4())
-        self.began = datetime.now(UTC)
+        self.began: datetime | None = None
+        """When its turn began; None while it waits for those before it."""
         self.cause: Cause | None = None
         self.recorded = 0
         self.seen: list[tuple[MessageChunk | ToolCalled | ToolReturned, datetime]] = []

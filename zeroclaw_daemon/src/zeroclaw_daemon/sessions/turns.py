@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 import anyio
@@ -40,11 +41,16 @@ _NO_JOURNAL: Final = NoJournal()
 logger = logging.getLogger(__name__)
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 class TurnRunner:
     """Runs the turns of live sessions, while :meth:`running` is entered.
 
     :param journals: who records the turns, by the mode of their session; those of other modes are recorded nowhere.
     :param opener: takes sessions up again that prompts find not live.
+    :param now: what time it is, as it is written of turns.
     :param grace_seconds: for a cancelled turn to wind down.
     :param counted: entered for as long as a prompt waits or its turn runs.
     """
@@ -57,6 +63,7 @@ class TurnRunner:
         journals: Journals | None = None,
         opener: SessionOpener | None = None,
         clock: Clock | None = None,
+        now: Callable[[], datetime] = _now,
         grace_seconds: float = CANCEL_GRACE_SECONDS,
         counted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
@@ -65,6 +72,7 @@ class TurnRunner:
         self._journals = journals or {}
         self._clock = clock or SystemClock()
         self._opener = opener or SessionOpener(sessions, agents, clock=self._clock)
+        self._now = now
         self._grace_seconds = grace_seconds
         self._counted = counted
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -208,10 +216,11 @@ class TurnRunner:
         around = Surroundings(session.asking, session.workspace, session.env, clock=self._clock)
         turn = Turn(session.history, asked.prompt, emit, site, surroundings=around, call_ids=session.call_ids)
         work = _Work(ticket, turn)
-        session.running = ticket
+        session.running, ticket.began = ticket, self._now()
         session.turns += 1
         try:
-            work.failure = await self._failure_of(session.id, journal.begin(session, ticket, asked.prompt))
+            begin = journal.begin(session, ticket, asked.prompt, ticket.began)
+            work.failure = await self._failure_of(session.id, begin)
             if work.failure is not None:
                 ticket.idle.set()
                 return await self._given_up(work, session, journal)

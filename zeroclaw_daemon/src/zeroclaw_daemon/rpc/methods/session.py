@@ -340,7 +340,7 @@ def _state(session: LiveSession) -> StateResult:
         session_id=session.id,
         state="running" if session.busy else "idle",
         turn_id=first.turn_id if first is not None else None,
-        turn_started_at=first.began.isoformat() if first is not None else None,
+        turn_started_at=first.began.isoformat() if first is not None and first.began is not None else None,
         plan=_entries(session.plan),
     )
 
