@@ -23,6 +23,7 @@ def assert_refused(endpoint: Any) -> None:
 
 
 def warnings(endpoint: Any) -> int:
+    """How many there are; to be asked while nobody comes or goes, for a line that is being written is half a line."""
     records = [json.loads(line) for line in endpoint.log.read_text(encoding="utf-8").splitlines()]
     return sum(record["event"]["action"] == "connection_limit" for record in records)
 
@@ -46,4 +47,4 @@ def test_the_ceiling_is_the_one_the_daemon_started_with(
         with RawClient(endpoint.socket) as third:
             third.initialize()
             assert_refused(endpoint)
-        assert warnings(endpoint) == 2
+            assert warnings(endpoint) == 2
