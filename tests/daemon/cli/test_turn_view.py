@@ -79,7 +79,10 @@ def test_a_plan_and_what_is_forgotten_are_told() -> None:
 
 
 def test_an_answer_that_was_cut_off_is_told() -> None:
-    assert "the answer is cut off" in shown(stop_reason="max_tokens")
+    cut = update("turn_complete", outcome="completed", content="ha", reason="max_tokens")
+    assert shown(chunk("ha"), cut) == "ha\nthe answer is cut off: the model had no room for the rest\n"
+    whole = update("turn_complete", outcome="completed", content="ha", reason=None)
+    assert shown(chunk("ha"), whole) == "ha\n"
 
 
 def test_what_is_not_known_is_not_shown_and_a_cancelled_turn_is_told() -> None:

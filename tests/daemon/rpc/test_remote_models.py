@@ -96,6 +96,7 @@ async def test_a_call_is_made_and_its_result_is_told_to_the_model(
         assert told[2]["content"].startswith("error: there is no tool shout")
 
 
+@pytest.mark.req("RPC-122", "RPC-254")
 async def test_an_answer_that_was_cut_off_says_so(
     serving: Serving, origin: Callable[[Answer], Origin]
 ) -> None:
@@ -105,8 +106,13 @@ async def test_an_answer_that_was_cut_off_says_so(
         session = await wire.new_session(agentAlias="ada")
         told = [await wire.call("session/prompt", prompt(session)) for _ in range(2)]
         assert [(each["content"], each["stopReason"]) for each in told] == [
-            ("ha", "max_tokens"),
+            ("ha", "end_turn"),
             ("whole", "end_turn"),
+        ]
+        ends = [u["params"] for u in wire.updates if u["params"]["type"] == "turn_complete"]
+        assert [(end["outcome"], end["content"], end["reason"]) for end in ends] == [
+            ("completed", "ha", "max_tokens"),
+            ("completed", "whole", None),
         ]
 
 

@@ -98,6 +98,8 @@ class TurnView:
                 self.beside(
                     f"(the agent no longer hears the {update.dropped_messages} oldest messages of this conversation)"
                 )
+            case client.TurnComplete(outcome="completed", reason="max_tokens"):
+                self.beside("the answer is cut off: the model had no room for the rest")
             case _:
                 return  # Later daemons may tell more than this command can show.
 
@@ -106,8 +108,6 @@ class TurnView:
         self.end_line()
         if result.stop_reason == "cancelled":
             self.beside("the turn was cancelled")
-        elif result.stop_reason == "max_tokens":
-            self.beside("the answer is cut off: the model had no room for the rest")
 
     def answer(self, text: str) -> None:
         """A piece of an answer."""

@@ -96,7 +96,9 @@ class HistoryTrimmed(Update):
 
 
 class TurnComplete(Update):
-    """The turn is over; nothing of it follows (D-02)."""
+    """The turn is over; nothing of it follows (D-02). ``reason`` is ``max_tokens`` where the model had no room for the rest of an
+    answer that counts as complete.
+    """
 
     outcome: Literal["completed", "cancelled", "failed"]
     content: str = ""

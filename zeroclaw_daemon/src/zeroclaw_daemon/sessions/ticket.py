@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 
@@ -33,16 +33,19 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+CUT: Final = "max_tokens"
+"""The reason of a turn that completed though the model had no room for the rest of its answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """The last that is heard of a turn. ``content`` is the text so far, or the failure; ``reason`` a word for why the
-    turn did not complete, None where it did. ``cut`` says that the model had no room for the rest of its answer.
+    """The last that is heard of a turn. ``content`` is the text so far, or the failure; ``reason`` a word for why it is not a
+    whole answer, None where it is one.
     """
 
     outcome: Outcome
     content: str
     reason: str | None = None
-    cut: bool = False
 
 
 SessionEvent: TypeAlias = TurnEvent | TurnEnded

@@ -29,7 +29,7 @@ from zeroclaw_daemon.sessions.journal import Journals, NoJournal, TurnJournal
 from zeroclaw_daemon.sessions.live import LiveSession, LiveSessions
 from zeroclaw_daemon.sessions.opening import Claim, SessionOpener
 from zeroclaw_daemon.sessions.store.records import TurnSuperseded, Verdict
-from zeroclaw_daemon.sessions.ticket import Cause, Outcome, Sink, Ticket, TurnEnded
+from zeroclaw_daemon.sessions.ticket import CUT, Cause, Outcome, Sink, Ticket, TurnEnded
 from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_host.services.logging import CallSite
 
@@ -275,7 +275,7 @@ class TurnRunner:
             return await self._given_up(work, session, journal)
         session.history = list(context)
         if work.answer is not None:
-            return TurnEnded(Outcome.COMPLETED, work.answer, cut=turn.cut), None
+            return TurnEnded(Outcome.COMPLETED, work.answer, CUT if turn.cut else None), None
         if ticket.cause is not None:
             return TurnEnded(Outcome.CANCELLED, turn.text, ticket.cause.value), None
         return _failed(work.failure or TurnFailed("the turn ended without an answer"))

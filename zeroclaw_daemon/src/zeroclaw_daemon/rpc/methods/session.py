@@ -85,7 +85,7 @@ class PromptParams(SessionParams):
 
 
 class PromptResult(Result):
-    """A turn that is over (D-02)."""
+    """A turn that is over, for one of two reasons: ``end_turn`` or ``cancelled`` (D-02)."""
 
     session_id: str
     stop_reason: str
@@ -251,7 +251,7 @@ class SessionMethods:
             ended = await ticket.ended()
         return PromptResult(
             session_id=params.session_id,
-            stop_reason=_stop_reason(ended),
+            stop_reason="cancelled" if ended.outcome is Outcome.CANCELLED else "end_turn",
             content=ended.content,
         )
 
@@ -325,13 +325,6 @@ def _merged(choice: ModelChoice, given: OverridesParams) -> ModelChoice:
         model=given.model if "model" in named else kept,
         temperature=given.temperature if "temperature" in named else choice.temperature,
     )
-
-
-def _stop_reason(ended: TurnEnded) -> str:
-    """Why a turn that did not fail stopped."""
-    if ended.outcome is Outcome.CANCELLED:
-        return "cancelled"
-    return "max_tokens" if ended.cut else "end_turn"
 
 
 def _state(session: LiveSession) -> StateResult:
