@@ -29,6 +29,7 @@ from zeroclaw_daemon.rpc.methods import files
 from zeroclaw_daemon.rpc.methods.files import decoded
 from zeroclaw_daemon.sessions.durable import DurableSessions
 from zeroclaw_daemon.uploads.errors import Base64Invalid
+from zeroclaw_daemon.uploads.staging import StagingLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -231,7 +232,26 @@ async def test_a_client_of_another_machine_names_no_path(serving: Serving, tmp_p
             params = {"session_id": session, "files": [{"path": f"{tmp_path}/file"}]}
             error = await far.fail("file/attach", params)
             assert (*reason(error), error["data"]["rule"]) == (FORBIDDEN, "forbidden", "local_only")
+            assert stored(tmp_path) == []
             assert (await attached(far, session, b"x"))["size_bytes"] == 1
+
+
+@pytest.mark.req("RPC-257")
+async def test_a_file_of_exactly_the_limit_is_sent_whole_and_one_byte_more_is_not(
+    serving: Serving, tmp_path: Path
+) -> None:
+    async with serving(staging=StagingLimits(file_bytes=4)) as daemon, daemon.connect() as wire:
+        session = await wire.new_session()
+        assert (await attached(wire, session, b"abcd"))["size_bytes"] == 4
+        files = [{"data_b64": b64(b"ok")}, {"data_b64": b64(b"abcde")}]
+        error = await wire.fail("file/attach", {"session_id": session, "files": files})
+        assert (*reason(error), error["data"]["index"], error["data"]["max_bytes"]) == (
+            INVALID_PARAMS,
+            "file_too_large",
+            1,
+            4,
+        )
+        assert stored(tmp_path) == [digest_of(b"abcd")]
 
 
 @pytest.mark.req("RPC-258")

@@ -322,6 +322,23 @@ async def test_after_its_last_word_the_daemon_stays_for_a_second_at_most(wire_ov
         await wait_for(lambda: closed(wire.transport))
 
 
+@pytest.mark.req("RPC-234")
+async def test_a_last_word_that_nobody_takes_is_waited_for_five_seconds(wire_over: WireOver) -> None:
+    limits = ConnectionLimits(frame_bytes=100, initialize_seconds=None)
+    clock = ManualClock()
+    async with connection(wire_over, limits=limits, clock=clock, capacity=16) as (wire, _, _handler):
+        await wire.write(b"x" * 101)
+        await wait_for(lambda: len(wire.transport._incoming.bytes) == 16)
+        clock.advance(4.9)
+        await settle()
+        assert not wire.transport._incoming.writer_ended
+        clock.advance(0.2)
+        await wait_for(lambda: wire.transport._incoming.writer_ended)
+        await wait_for(lambda: clock.waits == 1)
+        clock.advance(1.1)
+        await wait_for(lambda: closed(wire.transport))
+
+
 @pytest.mark.req("RPC-027", "RPC-028")
 async def test_a_line_must_end_in_time_however_it_trickles(wire_over: WireOver) -> None:
     clock = ManualClock()
@@ -462,6 +479,7 @@ def test_the_shipped_limits_are_those_of_the_specification() -> None:
     limits = ConnectionLimits()
     assert (limits.frame_bytes, limits.initialize_seconds, limits.frame_seconds) == (8_388_608, 30, 30)
     assert (limits.write_seconds, limits.outbound_frames, limits.linger_seconds) == (30, 64, 1)
+    assert limits.terminal_seconds == 5
 
 
 def closed(transport: Any) -> bool:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -320,6 +322,23 @@ async def test_stopping_answers_what_was_asked_and_leaves_nothing_behind(serving
         )
         assert provider.closed == 1
         assert daemon.server.open_connections == 0
+
+
+@pytest.mark.req("RPC-034", "RPC-234")
+async def test_who_was_refused_is_waited_for_a_second_and_then_the_next_is_told(serving: Serving) -> None:
+    limits = ServerLimits(max_connections=1, refusal_notices=1)
+    async with serving(limits=limits) as daemon, daemon.connect(), daemon.connect_raw() as first:
+        assert len(await first.rest()) == 1
+        async with daemon.connect_raw() as second:
+            assert await second.rest() == []
+        daemon.clock.advance(0.9)
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        assert not first.transport._outgoing.reader_closed
+        daemon.clock.advance(0.2)
+        await daemon.until(lambda: first.transport._outgoing.reader_closed)
+        async with daemon.connect_raw() as third:
+            assert (await third.rest())[0]["error"]["code"] == -32004
 
 
 async def test_a_client_that_reads_nothing_does_not_hold_up_the_end(serving: Serving) -> None:

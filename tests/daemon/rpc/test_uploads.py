@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from paused_folder import PausedFolder
 from rosters import InForce, config_of, grants
 from sending import (
     ADA_IS_ADMIN,
@@ -405,6 +406,15 @@ async def test_what_was_begun_finds_room_for_every_byte(serving: Serving) -> Non
             assert await chunk(wire, upload, 0, b"x" * 500) == 500
 
 
+@pytest.mark.req("RPC-191", "RPC-192")
+async def test_a_call_is_charged_for_every_text_that_is_kept_of_it(serving: Serving) -> None:
+    async with serving(authority=judged_by(people())) as daemon, daemon.connect(uid=ANN) as ann:
+        session = await ann.new_session()
+        texts = (session, "user:ann", "assistant", "é.txt", "ab" * 32)
+        await begin(ann, session, 100, filename="é.txt", sha256="AB" * 32)
+        assert daemon.server.staging.used_bytes == 100 + sum(len(text.encode()) for text in texts)
+
+
 @pytest.mark.req("RPC-194", "RPC-195", "RPC-259")
 async def test_an_upload_that_rests_for_five_minutes_is_gone(serving: Serving) -> None:
     clock = ManualClock()
@@ -485,7 +495,7 @@ async def test_sending_files_takes_a_grant(serving: Serving, tmp_path: Path) -> 
 
 
 @pytest.mark.req("RPC-200", "RPC-212")
-async def test_a_limited_sender_sends_to_sessions_of_its_own(serving: Serving) -> None:
+async def test_a_limited_sender_sends_to_sessions_of_its_own(serving: Serving, tmp_path: Path) -> None:
     async with (
         serving(authority=judged_by(people())) as daemon,
         daemon.connect(uid=ANN) as ann,
@@ -500,11 +510,12 @@ async def test_a_limited_sender_sends_to_sessions_of_its_own(serving: Serving) -
             ):
                 error = await ann.fail(method, {"session_id": session, **more})
                 assert reason(error) == (FORBIDDEN, "forbidden")
+        assert stored(tmp_path) == []
         assert (await uploaded(root, of_ben, b"abc"))["size_bytes"] == 3
 
 
 @pytest.mark.req("RPC-201", "RPC-212")
-async def test_a_limited_sender_needs_the_sessions_agent(serving: Serving) -> None:
+async def test_a_limited_sender_needs_the_sessions_agent(serving: Serving, tmp_path: Path) -> None:
     in_force = people()
     async with serving(authority=judged_by(in_force)) as daemon, daemon.connect(uid=ANN) as ann:
         session = await ann.new_session()
@@ -515,6 +526,7 @@ async def test_a_limited_sender_needs_the_sessions_agent(serving: Serving) -> No
         ):
             error = await ann.fail(method, {"session_id": session, **more})
             assert (*reason(error), error["data"]["agent"]) == (FORBIDDEN, "forbidden", "assistant")
+        assert stored(tmp_path) == []
 
 
 WITHDRAWN: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -534,6 +546,38 @@ async def test_what_is_withdrawn_before_the_commit_refuses_it(
         in_force.config = people(limited=WITHDRAWN[what](SENDER)).config
         assert (await ann.fail("file/upload/commit", {"upload_id": upload}))["code"] == FORBIDDEN
         assert stored(tmp_path) == []
+
+
+RULES = {
+    "the grant": "grant_missing",
+    "the agent": "agent_not_allowed",
+    "administration": "session_not_owned",
+}
+
+
+@pytest.mark.req("RPC-212")
+@pytest.mark.parametrize("what", RULES)
+async def test_what_is_withdrawn_between_two_files_refuses_the_second(
+    serving: Serving, tmp_path: Path, what: str
+) -> None:
+    in_force, steps = people(), PausedFolder()
+    after = people(all=SENDER) if what == "administration" else people(limited=WITHDRAWN[what](SENDER))
+    async with (
+        serving(authority=judged_by(in_force), folder=steps) as daemon,
+        daemon.connect(uid=ANN) as ann,
+        daemon.connect(uid=ROOT) as root,
+    ):
+        sender, session = root if what == "administration" else ann, await ann.new_session()
+        params = {"session_id": session, "files": [{"data_b64": b64(b"one")}, {"data_b64": b64(b"two")}]}
+        try:
+            await sender.send({"jsonrpc": "2.0", "id": "f", "method": "file/attach", "params": params})
+            await daemon.until(steps.reached.is_set)
+            in_force.config = after.config
+        finally:
+            steps.go.set()
+        error = (await sender.answer_to("f"))["error"]
+        assert (error["code"], error["data"]["rule"], error["data"]["index"]) == (FORBIDDEN, RULES[what], 1)
+        assert stored(tmp_path) == [digest_of(b"one")]
 
 
 @pytest.mark.req("RPC-209", "RPC-185", "RPC-193")

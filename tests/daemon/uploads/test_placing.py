@@ -23,6 +23,7 @@ from zeroclaw_daemon.authority.principal import AuthenticationFailed, Forbidden,
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.authority.tokens import PairedTokens
 from zeroclaw_daemon.clock import ManualClock
+from zeroclaw_daemon.rpc.errors import AUTHENTICATION_REQUIRED, FORBIDDEN, SESSION_NOT_FOUND, code_of
 from zeroclaw_daemon.sessions.errors import SessionNotFound
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
 from zeroclaw_daemon.sessions.permit import TurnPermit
@@ -140,25 +141,44 @@ async def test_of_everything_that_is_wrong_the_first_in_the_order_is_told(tmp_pa
         assert len(stranger.attachments) == 0
         return caught.value
 
-    assert isinstance(await refusal(), SessionNotFound)
+    error = await refusal()
+    assert isinstance(error, SessionNotFound)
+    assert code_of(error) == SESSION_NOT_FOUND
     house.sessions.add(stranger)
-    assert isinstance(await refusal(), AuthenticationFailed)
+    error = await refusal()
+    assert isinstance(error, AuthenticationFailed)
+    assert code_of(error) == AUTHENTICATION_REQUIRED
     house.tokens.path.write_bytes(paired)
     error = await refusal()
     assert isinstance(error, Forbidden)
+    assert code_of(error) == FORBIDDEN
     assert error.details == {"rule": "grant_missing", "grant": "files:create"}
     house.in_force.config = house.config(allowed_agents=["none"])
     error = await refusal()
     assert isinstance(error, Forbidden)
+    assert code_of(error) == FORBIDDEN
     assert error.details == {"rule": "session_not_owned"}
     stranger.owner = "user:ada"
     binding = Binding.of(stranger)
     error = await refusal()
     assert isinstance(error, Forbidden)
+    assert code_of(error) == FORBIDDEN
     assert error.details == {"rule": "agent_not_allowed", "agent": "assistant"}
     house.in_force.config = house.config()
     await house.place(binding=binding)
     assert len(house.names) == len(stranger.attachments) == 1
+
+
+@pytest.mark.req("RPC-258")
+async def test_where_a_file_was_read_is_judged_within_the_step(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    binding = Binding.of(house.session)
+    with pytest.raises(Forbidden) as caught:
+        await house.placer.place(house.ada, binding, FILE, path="/etc/passwd")
+    assert caught.value.details == {"rule": "path_outside_workspace"}
+    assert (house.names, len(house.session.attachments)) == ([], 0)
+    await house.placer.place(house.ada, binding, FILE, path=str(house.workspace.resolve() / "a.txt"))
+    assert len(house.names) == len(house.session.attachments) == 1
 
 
 @pytest.mark.req("RPC-200", "RPC-209")
