@@ -88,7 +88,10 @@ async def test_a_strangers_session_and_one_that_is_not_there_are_the_same_to_a_l
             for session in (of_ben, "no-such-session")
         ]
         assert errors[0] == errors[1]
-        assert (errors[0]["code"], errors[0]["data"]["reason"]) == (FORBIDDEN, "forbidden")
+        assert (errors[0]["code"], errors[0]["data"]) == (
+            FORBIDDEN,
+            {"reason": "forbidden", "rule": "session_not_owned"},
+        )
         assert of_ben not in ann.raw.decode()
         assert not ann.updates
         assert (await ben.call("session/state", {"sessionId": of_ben}))["state"] == "idle"

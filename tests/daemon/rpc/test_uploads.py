@@ -509,7 +509,11 @@ async def test_a_limited_sender_sends_to_sessions_of_its_own(serving: Serving, t
                 ("file/attach", {"files": [{"data_b64": "QQ=="}]}),
             ):
                 error = await ann.fail(method, {"session_id": session, **more})
-                assert reason(error) == (FORBIDDEN, "forbidden")
+                assert (*reason(error), error["data"]["rule"]) == (
+                    FORBIDDEN,
+                    "forbidden",
+                    "session_not_owned",
+                )
         assert stored(tmp_path) == []
         assert (await uploaded(root, of_ben, b"abc"))["size_bytes"] == 3
 
@@ -544,8 +548,57 @@ async def test_what_is_withdrawn_before_the_commit_refuses_it(
     async with serving(authority=judged_by(in_force)) as daemon, daemon.connect(uid=ANN) as ann:
         upload = await staged(ann, await ann.new_session(), b"abc")
         in_force.config = people(limited=WITHDRAWN[what](SENDER)).config
-        assert (await ann.fail("file/upload/commit", {"upload_id": upload}))["code"] == FORBIDDEN
+        error = await ann.fail("file/upload/commit", {"upload_id": upload})
+        assert (error["code"], error["data"]["rule"]) == (FORBIDDEN, RULES[what])
+        assert daemon.server.staging.used_bytes == 0
+        in_force.config = people().config
+        error = await ann.fail("file/upload/commit", {"upload_id": upload})
+        assert reason(error) == (INVALID_PARAMS, "upload_unknown")
         assert stored(tmp_path) == []
+
+
+@pytest.mark.req("RPC-185", "RPC-208")
+@pytest.mark.parametrize("what", ["incomplete", "unknown", "none"])
+async def test_a_commit_that_comes_to_nothing_anyway_tells_its_sender_only_of_the_grant(
+    serving: Serving, what: str
+) -> None:
+    in_force = people()
+    async with serving(authority=judged_by(in_force)) as daemon, daemon.connect(uid=ANN) as ann:
+        upload = await begin(ann, await ann.new_session(), 3)
+        params = {"incomplete": {"upload_id": upload}, "unknown": {"upload_id": "0" * 32}, "none": {}}[what]
+        in_force.config = people(limited=WITHDRAWN["the grant"](SENDER)).config
+        error = await ann.fail("file/upload/commit", params)
+        assert (error["code"], error["data"]["rule"]) == (FORBIDDEN, "grant_missing")
+        in_force.config = people().config
+        error = await ann.fail("file/upload/commit", {"upload_id": upload})
+        over = what == "incomplete"
+        assert reason(error) == (INVALID_PARAMS, "upload_unknown" if over else "upload_incomplete")
+        assert (daemon.server.staging.used_bytes == 0) == over
+
+
+@pytest.mark.req("RPC-185", "RPC-206", "RPC-261")
+async def test_a_commit_tells_of_the_session_before_the_credential_and_of_that_before_the_grant(
+    serving: Serving, tmp_path: Path
+) -> None:
+    async with serving(config=ADA_IS_ADMIN) as daemon:
+        issued = daemon.config.tokens.pair("ada")
+        async with daemon.connect(authToken=issued.text) as ada:
+            session = await ada.new_session()
+            closed, here = await staged(ada, session, b"abc"), await ada.new_session(keepSiblings=True)
+            meant = await staged(ada, here, b"abc")
+            await ada.call("session/close", {"sessionId": session})
+            daemon.config.tokens.unpair(issued.token.id)
+            for upload, code in ((closed, SESSION_NOT_FOUND), (meant, AUTHENTICATION_REQUIRED)):
+                assert (await ada.fail("file/upload/commit", {"upload_id": upload}))["code"] == code
+            assert daemon.server.staging.used_bytes == 0
+    in_force = people()
+    async with serving(authority=judged_by(in_force)) as daemon, daemon.connect(uid=ANN) as ann:
+        session = await ann.new_session()
+        upload = await staged(ann, session, b"abc")
+        await ann.call("session/close", {"sessionId": session})
+        in_force.config = people(limited=WITHDRAWN["the grant"](SENDER)).config
+        assert (await ann.fail("file/upload/commit", {"upload_id": upload}))["code"] == SESSION_NOT_FOUND
+    assert stored(tmp_path) == []
 
 
 RULES = {

@@ -29,6 +29,11 @@ class Forbidden(ZeroclawError):
     kind = Kind.REFUSED
 
 
+def not_owned() -> Forbidden:
+    """The refusal of a session that is somebody else's or is not there, in the same words, so that it says nothing of which."""
+    return Forbidden("there is no such session of yours", details={"rule": "session_not_owned"})
+
+
 @dataclass(frozen=True, slots=True)
 class PeerCredential:
     """What the operating system says about the process at the other end of a local connection."""

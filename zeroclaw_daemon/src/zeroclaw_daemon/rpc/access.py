@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from zeroclaw_daemon.authority.principal import Authority, Forbidden, Principal
+from zeroclaw_daemon.authority.principal import Authority, Principal, not_owned
 from zeroclaw_daemon.authority.rights import ToolUse, decide
 from zeroclaw_daemon.rpc.caller import Caller
 from zeroclaw_daemon.rpc.errors import InitializeRequired
@@ -43,7 +43,7 @@ class SessionAccess:
         owner = self.owner(caller)
         session = self._sessions.find(session_id)
         if owner is not None and (session is None or session.owner != owner):
-            raise Forbidden("there is no such session of yours")
+            raise not_owned()
 
     def require_turn(self, caller: Caller, session_id: str) -> None:
         """Let a caller have the session's agent take a turn.
@@ -62,7 +62,7 @@ class SessionAccess:
         """
         scope = self.owner(caller)
         if scope is not None and owner != scope:
-            raise Forbidden("there is no such session of yours")
+            raise not_owned()
         self._authority.require_agent(principal_of(caller), alias)
 
     def require_agent(self, caller: Caller, alias: str) -> None:

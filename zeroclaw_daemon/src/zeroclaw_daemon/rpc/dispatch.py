@@ -1,7 +1,8 @@
 """From a method's name to its handler: lookup, handshake gate, place, authority, parameters, call — in this order.
 
 The lookup comes before the gate and the gate before the parameters, so that an unknown method is unknown to everybody and
-a refusal says nothing about what would have been valid (RPC-040, RPC-235).
+a refusal says nothing about what would have been valid (RPC-040, RPC-235). A row that judges its calls itself is the one
+exception: what it finds in another order is authority's all the same (RPC-206).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from zeroclaw_daemon.authority.principal import AuthenticationFailed, Authority, Forbidden
+from zeroclaw_daemon.authority.principal import AuthenticationFailed, Authority, Forbidden, Principal
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.envelope import Request
@@ -70,11 +71,20 @@ class Dispatcher:
             raise InitializeRequired
         else:
             _check_place(method, caller)
-            if method.grant is not None:
-                self._authority.require(caller.principal, method.grant)
-        params = method.params.parse(request.params) if method.params is not None else None
+            if not method.judges:
+                self._require_grant(method, caller.principal)
+        try:
+            params = method.params.parse(request.params) if method.params is not None else None
+        except ZeroclawError:
+            if method.judges and caller.principal is not None:
+                self._require_grant(method, caller.principal)
+            raise
         result = await self._handlers[method.name](caller, params)
         return result.to_json()
+
+    def _require_grant(self, method: Signature, principal: Principal) -> None:
+        if method.grant is not None:
+            self._authority.require(principal, method.grant)
 
 
 def _check_place(method: Signature, caller: Caller) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from zeroclaw_daemon.agent.messages import Message
-from zeroclaw_daemon.authority.principal import Forbidden
+from zeroclaw_daemon.authority.principal import not_owned
 from zeroclaw_daemon.sessions.errors import SessionAmbiguous, SessionMismatch, SessionNotFound
 from zeroclaw_daemon.sessions.live import ChatMode
 from zeroclaw_daemon.sessions.store.facade import AcpSessions, ChatSessions
@@ -41,7 +41,7 @@ class Keeper(Protocol):
     """Keeps the sessions of one mode.
 
     A ``scope`` is the principal that a caller is held to, None where it may use every session. To a scope a session of somebody
-    else and one that is not there are the same: both are :class:`Forbidden`. Every method raises
+    else and one that is not there are the same: both are ``Forbidden``. Every method raises
     :class:`~zeroclaw_host.errors.StorageError` where the store cannot be used.
     """
 
@@ -100,7 +100,7 @@ class KeepsNothing:
     async def take_up(self, session: NewSession, scope: str | None) -> Seed:
         """A new one, unless the caller is held to its own."""
         if scope is not None:
-            raise _not_yours()
+            raise not_owned()
         return _empty(session)
 
     async def revive(self, session_id: str, scope: str | None, allows: Allows) -> Seed:
@@ -234,13 +234,9 @@ def _empty(session: NewSession) -> Seed:
     return Seed(session.agent_alias, session.workspace, session.surface, session.owner)
 
 
-def _not_yours() -> Forbidden:
-    return Forbidden("there is no such session of yours")
-
-
 def _no_such(scope: str | None) -> ZeroclawError:
     """What is said of a session that is not there."""
-    return SessionNotFound() if scope is None else _not_yours()
+    return SessionNotFound() if scope is None else not_owned()
 
 
 async def only_holder(keepers: Keepers, session_id: str, scope: str | None) -> ChatMode:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
-from zeroclaw_daemon.authority.principal import Forbidden
+from zeroclaw_daemon.authority.principal import not_owned
 from zeroclaw_daemon.sessions.errors import SessionNotFound
 from zeroclaw_daemon.sessions.keeping import Keeper, Keepers, KeepsNothing, only_holder
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
@@ -103,7 +103,7 @@ class SessionLifecycle:
     def _found(self, session_id: str, scope: str | None) -> LiveSession | None:
         live = self._sessions.find(session_id)
         if live is not None and scope is not None and live.owner != scope:
-            raise Forbidden("there is no such session of yours")
+            raise not_owned()
         return live
 
     def _replaced(self, session: LiveSession) -> bool:

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from zeroclaw_daemon.agent.directory import AgentDirectory
-from zeroclaw_daemon.authority.principal import Forbidden
+from zeroclaw_daemon.authority.principal import Forbidden, not_owned
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.sessions.asking import Asking, Audience
 from zeroclaw_daemon.sessions.errors import SessionMismatch
@@ -159,7 +159,7 @@ class SessionOpener:
             return None
         live = self._sessions.find(opening.session_id)
         if live is not None and opening.owner is not None and live.owner != opening.owner:
-            raise Forbidden("there is no such session of yours")
+            raise not_owned()
         return live
 
     async def _add(self, opening: Opening, directory: str, *, own: bool = False) -> Opened:

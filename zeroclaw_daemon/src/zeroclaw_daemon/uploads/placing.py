@@ -20,7 +20,7 @@ from zeroclaw_daemon.agent.directory import AgentDirectory
 from zeroclaw_daemon.attachments.content import SentFile
 from zeroclaw_daemon.attachments.folder import FolderSteps, UploadsFolder
 from zeroclaw_daemon.attachments.index import Attachment
-from zeroclaw_daemon.authority.principal import Authority, Forbidden, Principal
+from zeroclaw_daemon.authority.principal import Authority, Forbidden, Principal, not_owned
 from zeroclaw_daemon.authority.rights import Grant
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.sessions.live import LiveSessions
@@ -91,6 +91,13 @@ class FilePlacer:
         )  # fmt: skip
         return Placed(stored, known is not None)
 
+    def require_sender(self, principal: Principal) -> None:
+        """Let a principal send files at all.
+
+        :raises AuthenticationFailed, Forbidden: it may not.
+        """
+        self._authority.require(principal, CREATE_FILES)
+
     def require_readable(self, principal: Principal, binding: Binding, path: str) -> None:
         """Let a principal send what lies under this path. Whoever is limited may send what the session's agent can read: what
         is in its workspace. Blocks.
@@ -125,7 +132,7 @@ class FilePlacer:
             return known
 
     def _authorise(self, principal: Principal, binding: Binding) -> None:
-        self._authority.require(principal, CREATE_FILES)
+        self.require_sender(principal)
         if binding.owner != principal.id and not self._authority.rights(principal).admin:
-            raise Forbidden("there is no such session of yours", details={"rule": "session_not_owned"})
+            raise not_owned()
         self._authority.require_agent(principal, binding.agent_alias)

@@ -155,6 +155,13 @@ class Staging(Generic[Target]):
         self._remove(holder, upload)
         return upload
 
+    def discard(self, holder: object, upload_id: str) -> None:
+        """An upload is over, complete or not. One that is unknown is none."""
+        upload = self._staged.get(holder, {}).get(upload_id)
+        if upload is not None:
+            self._remove(holder, upload)
+            upload.charge.give_back()
+
     def drop(self, holder: object) -> None:
         """The connection is over: its uploads are discarded (RPC-187)."""
         for upload in self._staged.pop(holder, {}).values():

@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from zeroclaw_daemon.attachments.content import DEFAULT_FILENAME, SentFile
 from zeroclaw_daemon.attachments.local_file import check_path, read_local
-from zeroclaw_daemon.authority.principal import Forbidden
+from zeroclaw_daemon.authority.principal import AuthenticationFailed, Forbidden
 from zeroclaw_daemon.rpc.access import SessionAccess, principal_of
 from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.methods.file_models import (
@@ -108,9 +108,21 @@ class FileMethods:
         return ChunkResult(received_bytes=received)
 
     async def commit(self, caller: Caller, params: CommitParams) -> FileEntry:
-        """Store a file all of whose bytes have come. Whatever it ends with, the upload is over, unless bytes are missing."""
+        """Store a file all of whose bytes have come. Whatever it ends with, the upload is over, unless bytes are missing.
+
+        Who may not send files is told that, and nothing of the upload; but where the upload can be placed, its session is
+        judged before its sender (RPC-185, RPC-206).
+        """
         principal = principal_of(caller)
-        upload = self._staging.take(caller, params.upload_id)
+        try:
+            upload = self._staging.take(caller, params.upload_id)
+        except ZeroclawError:
+            try:
+                self._placer.require_sender(principal)
+            except (AuthenticationFailed, Forbidden):
+                self._staging.discard(caller, params.upload_id)
+                raise
+            raise
         try:
             file = await self._thread(partial(SentFile.of, upload.received, upload.filename))
             if upload.digest is not None and upload.digest != file.digest:

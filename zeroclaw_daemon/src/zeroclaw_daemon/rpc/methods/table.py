@@ -27,7 +27,8 @@ class Signature:
     beside the other calls of its connection. ``writes`` names the members that hold configuration paths which the caller
     must be allowed to write, ``below`` that the call writes everything below them as well; ``agent`` says that the call uses
     an agent, which the caller must be allowed to use, ``tools`` that tools may run in it; ``local`` that it is served to clients of
-    this machine alone.
+    this machine alone. ``judges`` says that a call whose parameters are right asks for its credential and its grant itself, in an
+    order of its own; everywhere else that is done before the call.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Signature:
     agent: bool = False
     tools: bool = False
     local: bool = False
+    judges: bool = False
 
     @property
     def members(self) -> Mapping[str, bool]:
@@ -128,7 +130,13 @@ _ROWS: Final = (
     ),
     Signature("file/upload/chunk", files.ChunkParams, files.ChunkResult, _FILES_CREATE, local=True),
     Signature(
-        "file/upload/commit", files.CommitParams, files.FileEntry, _FILES_CREATE, agent=True, local=True
+        "file/upload/commit",
+        files.CommitParams,
+        files.FileEntry,
+        _FILES_CREATE,
+        agent=True,
+        local=True,
+        judges=True,
     ),
 )
 

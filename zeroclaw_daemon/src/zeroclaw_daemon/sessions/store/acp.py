@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from zeroclaw_daemon.agent.events import MessageChunk, ToolCalled, ToolReturned
 from zeroclaw_daemon.agent.messages import Message
-from zeroclaw_daemon.authority.principal import Forbidden
+from zeroclaw_daemon.authority.principal import not_owned
 from zeroclaw_daemon.sessions.errors import SessionMismatch, SessionNotFound
 from zeroclaw_daemon.sessions.store import transcript, turn_rows
 from zeroclaw_daemon.sessions.store.entries import Entry, Page, Place, Window
@@ -360,7 +360,7 @@ def _owned(raw: sqlite3.Connection, session_id: str, scope: str | None) -> _Row:
     """:raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's."""
     row = _find(raw, session_id)
     if scope is not None and (row is None or row.owner != scope):
-        raise Forbidden("there is no such session of yours")
+        raise not_owned()
     if row is None:
         raise SessionNotFound
     return row
