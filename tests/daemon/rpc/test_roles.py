@@ -41,10 +41,10 @@ def imported(module: Path) -> set[str]:
 
 
 KNOWING = {
-    "agent/providers/remote.py": {
-        "ssl"
-    },  # Which certificates a model server may show; httpx has the connection.
-    "cli/interrupts.py": {"asyncio"},  # A signal wakes the loop, which only asyncio lets another thread do.
+    # Which certificates a model server may show; httpx has the connection.
+    "agent/providers/remote.py": {"ssl"},
+    # What a handler of a signal may use of the event loop has no other name.
+    "cli/interrupts.py": {"asyncio"},
 }
 """Modules outside of the transports that import one of these, each for a reason of its own."""
 
