@@ -66,6 +66,12 @@ class PseudoTerminal:
         """Type something; ``\\x03`` is Ctrl-C, ``\\x04`` Ctrl-D."""
         os.write(self._controller, text.encode())
 
+    def interrupt(self) -> None:
+        """Press Ctrl-C once the command waits. Where it is about to, Python forgets a press until there is other input."""
+        while Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+            os.sched_yield()
+        self.type("\x03")
+
     def enter(self, line: str) -> None:
         """Type a line."""
         self.type(f"{line}\n")

@@ -90,9 +90,11 @@ def test_ctrl_c_stops_the_turn_and_the_question_and_leaves_where_nothing_runs(te
     at.expect("the turn was cancelled\n> ")
     says(at, "still there")
     at.expect("still there\n> ")
-    at.type("half a li" + CTRL_C)
+    at.type("half a li")
+    at.expect("half a li")
+    at.interrupt()
     at.expect("Ctrl-C once more leaves\n> ")
-    at.type(CTRL_C)
+    at.interrupt()
     assert at.ends() == 130
     assert "to go on with this conversation: " in at.text
     assert "chat --resume 'mine'" in at.text
