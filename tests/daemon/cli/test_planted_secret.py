@@ -84,7 +84,7 @@ COMMANDS: Invocations = {
     "sessions list": ((), ("--json",)),
     "sessions show": (("none",),),
     "sessions kill": (("none",),),
-    "sessions delete": (("none", "--yes"),),
+    "sessions delete": (("none",),),
     "config get": (("{row}.config.token",), ("{row}.config",), (API_KEY,), ("users.ada",), ("no.such",)),
     "config list": ((), ("{row}",), ("providers",), ("no.such",)),
     "config set": (
