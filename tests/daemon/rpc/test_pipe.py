@@ -15,10 +15,12 @@ import pytest
 from zeroclaw_daemon.agent.directory import Agent, FixedAgents
 from zeroclaw_daemon.agent.providers.echo import EchoProvider
 from zeroclaw_daemon.authority.roster import RosterAuthority
+from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.schema import Config, PermissionProfile, User
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.base import AcceptFailed
 from zeroclaw_daemon.rpc.transport.claim import EndpointBusy
+from zeroclaw_daemon.rpc.transport.endpoint import listener_at
 from zeroclaw_daemon.rpc.transport.pipe import PipeFactory, PipeInstance, PipeListener
 from zeroclaw_daemon.rpc.transport.unix import UnixListener
 
@@ -117,6 +119,21 @@ async def ask(client: socket.socket, *frames: dict[str, Any]) -> list[dict[str, 
 
 INITIALIZE = {"method": "initialize", "params": {"protocolVersion": 1}, "id": 1}
 STATUS = {"method": "status", "params": {}, "id": 2}
+
+
+@pytest.mark.req("RPC-014", "RPC-013")
+@pytest.mark.parametrize(
+    "named", [{}, {"ZEROCLAW_SOCKET": r"\\.\pipe\my-zeroclaw"}], ids=["default", "named"]
+)
+async def test_the_pipe_that_is_asked_for_is_the_one_the_paths_name(
+    named: dict[str, str], tmp_path: Path
+) -> None:
+    paths = Paths.resolve(None, {"USERPROFILE": "C:\\u", **named}, platform="win32", cwd="C:\\")
+    pipes = Pipes()
+    listener = listener_at(paths.endpoint, data_dir=tmp_path, pipes=pipes)
+    async with listener.opened():
+        assert listener.endpoint == paths.endpoint
+    assert pipes.asked == [(named.get("ZEROCLAW_SOCKET", paths.endpoint), True)]
 
 
 @pytest.mark.req("RPC-054")

@@ -51,7 +51,7 @@ from zeroclaw_daemon.rpc.methods.config import ConfigMethods
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.absent import AbsentListener, GatewayNotInstalled
 from zeroclaw_daemon.rpc.transport.base import Listener
-from zeroclaw_daemon.rpc.transport.unix import UnixListener
+from zeroclaw_daemon.rpc.transport.endpoint import listener_at
 from zeroclaw_daemon.sessions.durable import DurableSessions
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.terminal import Terminal, TerminalHandler, told
@@ -151,7 +151,7 @@ class Daemon:
         durable = DurableSessions.at(Path(self._paths.sessions_dir))
         self._undo.callback(durable.close)
         server = Server(
-            UnixListener(Path(self._paths.endpoint), data_dir=Path(self._paths.data_dir)),
+            listener_at(self._paths.endpoint, data_dir=Path(self._paths.data_dir)),
             agents=agents,
             authority=authority,
             version=version("zeroclaw-daemon"),
