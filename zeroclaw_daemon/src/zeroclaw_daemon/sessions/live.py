@@ -38,7 +38,8 @@ class LiveSession:
     operator. ``prompts`` are those that run or wait, in the order they came; ``running`` is the one whose turn it is, from
     its begin on. ``closing`` is how many are about to end it: meanwhile it takes no turns. ``choice`` is what the next turn
     talks to instead of what the agent is configured with. ``asking`` is how its agent asks the client that it is bound to.
-    ``attachments`` are the files that it was sent.
+    ``attachments`` are the files that it was sent. ``env`` is the environment that it was made with: whoever joins has to have the
+    same (RPC-062); its turns have that of whoever asks for them.
 
     ``history`` is what the model is given, ``shown`` how many entries a client sees, which is another number once the model has
     forgotten something. ``call_ids`` are the ids of all its tool calls, ``turns`` is how many it has begun. ``lost`` says that

@@ -34,7 +34,8 @@ class Opening:
     """What a client asks for. ``session_id`` None makes a new one; ``workspace`` None is the agent's own.
 
     ``owner`` None is whoever may use every session. An owner is held to its own sessions, to ids that are already its own, and
-    to its agents' workspaces. ``env`` is what the client may have forwarded of its environment.
+    to its agents' workspaces. ``env`` is what the client may have forwarded of its environment. What somebody brings into the session of
+    another owner stays its own: that one keeps its directory and has no environment.
     """
 
     agent_alias: str
@@ -51,9 +52,10 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who takes up again a session that is not live, by a prompt: as in :class:`Opening`.
+    """Whose prompt it is, and who takes up again a session that is not live: as in :class:`Opening`.
 
     :ivar allows: judges the claimer.
+    :ivar env: what the commands of this one turn find in their environment (RPC-247).
     """
 
     allows: Allows
@@ -121,7 +123,7 @@ class SessionOpener:
         mode = await only_holder(self._keepers, session_id, claim.scope)
         self._sessions.require_room(session_id)
         seed = await self._keeper(mode).revive(session_id, claim.scope, claim.allows)
-        session = self._live(session_id, mode, seed, claim)
+        session = self._live(session_id, mode, seed, claim, claim.scope)
         self._sessions.add(session)
         return session
 
@@ -175,13 +177,15 @@ class SessionOpener:
             seed = await keeper.make(wanted)
         else:
             seed = await keeper.take_up(wanted, opening.owner)
-        session = self._live(session_id, opening.mode, seed, opening)
-        if opening.workspace is not None:
+        session = self._live(session_id, opening.mode, seed, opening, opening.owner)
+        if opening.workspace is not None and session.owner == opening.owner:
             session.workspace = directory
         self._sessions.add(session)
         return Opened(session, seed.trimmed)
 
-    def _live(self, session_id: str, mode: ChatMode, seed: Seed, by: Opening | Claim) -> LiveSession:
+    def _live(
+        self, session_id: str, mode: ChatMode, seed: Seed, by: Opening | Claim, scope: str | None
+    ) -> LiveSession:
         session = LiveSession(
             id=session_id,
             agent_alias=seed.agent_alias,
@@ -196,7 +200,7 @@ class SessionOpener:
             shown=seed.shown,
             plan=seed.plan,
             call_ids=set(seed.call_ids),
-            env=by.env,
+            env=by.env if seed.owner == scope else {},
         )
         if by.audience is not None:
             session.audience = by.audience(session_id)

@@ -213,7 +213,9 @@ class TurnRunner:
             await asked.sink(event)
 
         site = CallSite({"agent": session.agent_alias, "session": session.id, "turn": ticket.turn_id})
-        around = Surroundings(session.asking, session.workspace, session.env, clock=self._clock)
+        # The environment is of whoever asks, and not of the session: it may be somebody else's (RPC-247).
+        env = asked.claim.env if asked.claim is not None else {}
+        around = Surroundings(session.asking, session.workspace, env, clock=self._clock)
         turn = Turn(session.history, asked.prompt, emit, site, surroundings=around, call_ids=session.call_ids)
         work = _Work(ticket, turn)
         session.running, ticket.began = ticket, self._now()

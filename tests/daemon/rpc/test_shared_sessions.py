@@ -1,0 +1,118 @@
+"""Two principals in one session: what an administrator brings into the session of somebody else stays its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zeroclaw_daemon.rpc.errors import FORBIDDEN
+
+pytestmark = pytest.mark.anyio
+
+Serving = Callable[..., AbstractAsyncContextManager[Any]]
+
+ADA, EVE = 4001, 4002
+
+CONFIG = f"""schema_version = 1
+security.trust_daemon_uid = false
+[agents.assistant]
+approval = "auto"
+[agents.asky]
+approval = "ask"
+[permission_profiles.all]
+admin = true
+[permission_profiles.some]
+allowed_agents = ["*"]
+allowed_tools = ["*"]
+grants = {{ tools = ["execute"], sessions = ["create", "execute", "update"] }}
+[permission_profiles.small]
+allowed_agents = ["*"]
+allowed_tools = ["plan"]
+grants = {{ tools = ["execute"], sessions = ["create", "execute", "update"] }}
+[users.admin]
+uid = {os.geteuid()}
+permission_profiles = ["all"]
+[users.ada]
+uid = {ADA}
+permission_profiles = ["some"]
+[users.eve]
+uid = {EVE}
+permission_profiles = ["small"]
+"""
+
+
+async def ran(wire: Any, session: str, command: str) -> str:
+    """What a command writes, in a turn of this client."""
+    prompt = f"/tool bash {json.dumps({'command': command})}"
+    content: str = (await wire.call("session/prompt", {"sessionId": session, "prompt": prompt}))["content"]
+    return content
+
+
+# What commands find around them.
+
+
+@pytest.mark.req("RPC-247", "RPC-062")
+@pytest.mark.parametrize("mode", ["acp", "chat"])
+@pytest.mark.parametrize("way", ["session/prompt", "session/new"])
+async def test_an_administrators_environment_is_in_no_turn_of_anybody_else(
+    serving: Serving, way: str, mode: str
+) -> None:
+    async with (
+        serving(config=CONFIG) as daemon,
+        daemon.connect(uid=ADA) as ada,
+        daemon.connect(env={"TOKEN": "x"}) as admin,
+    ):
+        session = await ada.new_session(chatMode=mode)
+        await ada.call("session/close", {"sessionId": session})
+        # The administrator makes it live again.
+        if way == "session/new":
+            await admin.new_session(sessionId=session, chatMode=mode)
+        assert await ran(admin, session, 'echo "<$TOKEN>"') == "<x>\n"
+        assert await ran(ada, session, 'echo "<$TOKEN>"') == "<>\n"
+        # It is as it was made: without an environment. Whose it is goes on with it.
+        await ada.new_session(sessionId=session, chatMode=mode)
+        wanted = {"agentAlias": "assistant", "sessionId": session, "chatMode": mode}
+        assert (await admin.fail("session/new", wanted))["code"] == FORBIDDEN
+        assert await ran(admin, session, 'echo "<$TOKEN>"') == "<x>\n"
+
+
+@pytest.mark.req("RPC-247")
+async def test_a_turn_has_the_environment_of_whoever_asks_for_it(serving: Serving) -> None:
+    """Both see every session, and the session is the first one's."""
+    async with (
+        serving(config=CONFIG) as daemon,
+        daemon.connect(env={"TOKEN": "a"}) as first,
+        daemon.connect(env={"TOKEN": "b"}) as second,
+    ):
+        session = await first.new_session()
+        for wire, seen in ((second, "<b>\n"), (first, "<a>\n")):
+            assert await ran(wire, session, 'echo "<$TOKEN>"') == seen
+
+
+@pytest.mark.parametrize("mode", ["acp", "chat"])
+async def test_an_administrator_moves_nobody_elses_session_to_another_directory(
+    serving: Serving, mode: str, tmp_path: Path
+) -> None:
+    async with (
+        serving(config=CONFIG) as daemon,
+        daemon.connect(uid=ADA) as ada,
+        daemon.connect() as admin,
+    ):
+        made = await ada.call("session/new", {"agentAlias": "assistant", "chatMode": mode})
+        session, own = made["sessionId"], made["workspaceDir"]
+        await ada.call("session/close", {"sessionId": session})
+        wanted = {"agentAlias": "assistant", "sessionId": session, "chatMode": mode, "cwd": str(tmp_path)}
+        assert (await admin.call("session/new", wanted))["workspaceDir"] == own
+        assert await ran(ada, session, f"test . -ef {shlex.quote(own)} && echo there") == "there\n"
+        # One that is the administrator's own goes where it is told to.
+        mine = await admin.new_session(chatMode=mode, keepSiblings=True)
+        await admin.call("session/close", {"sessionId": mine})
+        moved = await admin.call("session/new", {**wanted, "sessionId": mine})
+        assert moved["workspaceDir"] == str(tmp_path)
