@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,8 +23,20 @@ from zeroclaw_host.private_database import Identity, PrivateDatabase
 BUSY_SECONDS: Final = 5.0
 """How long a transaction waits for another program."""
 
-_SETTINGS: Final = """
+MAX_LOG_BYTES: Final = 16 * 1024 * 1024
+"""What the log beside the database is cut to once all of it is in the database: twice the longest line of the protocol, so that
+one long prompt after the other does not make and cut it again and again. A transaction that is larger has a larger log while it
+lasts.
+"""
+
+MAX_REBUILT_BYTES: Final = 32 * 1024 * 1024
+"""What a database may hold to be written anew after something is deleted: it is read and written once, in memory and on the disk,
+while those that write wait. That is a part of a second for so much.
+"""
+
+_SETTINGS: Final = f"""
 PRAGMA journal_mode = WAL;
+PRAGMA journal_size_limit = {MAX_LOG_BYTES};
 PRAGMA synchronous = NORMAL;
 PRAGMA foreign_keys = ON;
 PRAGMA temp_store = MEMORY;
@@ -34,7 +46,8 @@ PRAGMA cell_size_check = ON;
 PRAGMA query_only = ON;
 """
 """A process that is killed loses nothing; a machine that stops may take the last moments with it and leaves the rest whole. No
-chunk of an answer waits for a disk. What is deleted is overwritten."""
+chunk of an answer waits for a disk. What is deleted is overwritten in the database; for the log beside it see
+:meth:`SessionFile.write`."""
 
 
 class SessionsUnavailable(StorageError):
@@ -52,6 +65,7 @@ class SessionFile:
 
     :param layout: how it is laid out.
     :param busy_seconds: how long a transaction waits for another program.
+    :param max_rebuilt: bytes that it may hold to be written anew after something is deleted.
     """
 
     def __init__(
@@ -61,13 +75,16 @@ class SessionFile:
         *,
         busy_seconds: float = BUSY_SECONDS,
         steps: StoreSteps | None = None,
+        max_rebuilt: int = MAX_REBUILT_BYTES,
     ) -> None:
         self.path: Final = path
         self._layout = layout
         self._private = PrivateDatabase(path, "the file of durable sessions", SessionsUnavailable)
         self._busy_seconds = busy_seconds
+        self._max_rebuilt = max_rebuilt
         self._steps = steps or StoreSteps()
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()
+        self._forgotten = True  # what a process deleted that was killed then may be in the log
         self._lock = threading.Lock()
         self._idle: list[tuple[sqlite3.Connection, Identity]] = []
         weakref.finalize(self, _close_all, self._idle)  # for who does not call close
@@ -93,12 +110,21 @@ class SessionFile:
     def write(self, point: WritePoint) -> Generator[sqlite3.Connection]:
         """One transaction; what the block does is there as a whole, or not at all.
 
+        After one that deletes a session, the database is written anew, because SQLite leaves copies of rows in pages that it
+        balances, and the log is emptied, because it has every page as it was before. Of a database that holds more than
+        :data:`MAX_REBUILT_BYTES`, parts of a page can be left. Where somebody still reads what was there before, the log is
+        emptied by whoever uses the database next.
+
         :param point: what it is for.
         :raises SessionsUnavailable: the database cannot be used. Where the commit itself failed nobody can tell whether it is
             there; whoever goes on reads it again.
         """
-        with self._failures(), self._writing, self._connection() as raw, self._transaction(raw, point):
-            yield raw
+        with self._failures(), self._writing, self._connection() as raw:
+            self._forgotten = self._forgotten or point is WritePoint.SESSION_DELETED
+            with self._transaction(raw, point):
+                yield raw
+            if point is WritePoint.SESSION_DELETED:
+                self._rebuild(raw)
 
     @contextmanager
     def _transaction(self, raw: sqlite3.Connection, point: WritePoint) -> Generator[None]:
@@ -128,8 +154,43 @@ class SessionFile:
         self._give_back(raw, file)
 
     def _give_back(self, raw: sqlite3.Connection, file: Identity) -> None:
+        if self._forgotten and self._writing.acquire(blocking=False):  # who writes does it himself afterwards
+            try:
+                self._forgotten = not self._emptied_log(raw)
+            finally:
+                self._writing.release()
         with self._lock:
             self._idle.append((raw, file))
+
+    def _rebuild(self, raw: sqlite3.Connection) -> None:
+        """Write the database anew, unless it is large."""
+        pages, unused, size = (
+            raw.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        if (pages - unused) * size > self._max_rebuilt:
+            return
+        with self._not_waiting(raw):
+            raw.execute("PRAGMA query_only = OFF")
+            raw.execute("VACUUM")
+        raw.execute("PRAGMA query_only = ON")
+
+    def _emptied_log(self, raw: sqlite3.Connection) -> bool:
+        """Empty the log; whether it is empty."""
+        busy = True
+        with self._not_waiting(raw):
+            (busy, *_) = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
+
+    @contextmanager
+    def _not_waiting(self, raw: sqlite3.Connection) -> Generator[None]:
+        """Tidy up after a transaction, as far as that can be done without waiting for anybody. The transaction is over and its
+        caller is to hear so: a disk that fails now is met by the next one.
+        """
+        raw.execute("PRAGMA busy_timeout = 0")
+        with suppress(sqlite3.Error):
+            yield
+        raw.execute(f"PRAGMA busy_timeout = {round(self._busy_seconds * 1000)}")
 
     def _take(self) -> tuple[sqlite3.Connection, Identity]:
         """An idle connection to the file that is there now, or a new one."""
