@@ -99,3 +99,24 @@ def test_what_may_not_be_read_is_said_to_be_so(tmp_path: Path, monkeypatch: pyte
         read_local(str(file), 10)
     assert caught.value.details["fault"] == "unreadable"
     assert "permission denied" in caught.value.message
+
+
+@pytest.mark.req("RPC-258")
+@pytest.mark.parametrize(
+    "tail", ["/b" * 3000, "/" + "b" * 5000, "/é" * 2000], ids=["deep", "one name", "two bytes each"]
+)
+def test_a_path_that_is_longer_than_the_system_takes_names_no_file(tmp_path: Path, tail: str) -> None:
+    file = tmp_path.resolve() / "file"
+    file.write_bytes(b"x")
+    with pytest.raises(PathRefused) as caught:
+        read_local(f"{file}{tail}", 10)
+    assert caught.value.details["fault"] == "missing"
+
+
+@pytest.mark.req("RPC-258")
+def test_the_words_of_a_refusal_do_not_fail_where_its_ancestors_cannot_be_looked_at(tmp_path: Path) -> None:
+    file = tmp_path.resolve() / "file"
+    file.write_bytes(b"x")
+    with pytest.raises(PathRefused) as caught:
+        read_local(f"{file}/{'n' * 300}/b", 10)
+    assert caught.value.details["fault"] == "missing"

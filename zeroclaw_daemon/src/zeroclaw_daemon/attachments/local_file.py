@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,9 @@ from zeroclaw_host.errors import Kind, ZeroclawError
 
 _PIECE: Final = 1024 * 1024
 _LINK: Final = frozenset({errno.ELOOP})
+
+MAX_PATH_BYTES: Final = 4096
+"""Bytes of a path. Linux takes no longer one, and looking at each of its directories takes the square of its length."""
 
 
 class PathRefused(ZeroclawError):
@@ -47,6 +51,8 @@ def read_local(path: str, max_bytes: int) -> bytes:
     """
     *directories, name = check_path(path)
     try:
+        if len(os.fsencode(path)) > MAX_PATH_BYTES:
+            raise PathRefused("missing", "there is no such file")
         descriptor = os.open("/", _directory_flags())
         try:
             for each in directories:
@@ -101,4 +107,6 @@ def _refused(path: str, error: OSError) -> PathRefused:
 
 def _has_link(path: str) -> bool:
     """Only for the words: Linux says of a link in place of a directory that it is none."""
-    return any(each.is_symlink() for each in Path(path).parents)
+    with suppress(OSError):  # a name that is too long below what is no directory
+        return any(each.is_symlink() for each in reversed(Path(path).parents))
+    return False

@@ -5,10 +5,19 @@ Input is taken in camelCase and in snake_case. Output has one spelling, that of 
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Self, cast
+from typing import Annotated, ClassVar, Final, Self, TypeAlias, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from zeroclaw_daemon.rpc.envelope import Params as RawParams
 from zeroclaw_daemon.rpc.errors import ConflictingSpelling, InvalidParams
@@ -16,6 +25,32 @@ from zeroclaw_daemon.strict_json import JsonValue
 
 _MAX_PROBLEMS: Final = 8
 """How many faults of one call are told at once."""
+
+MAX_NAME: Final = 256
+"""Characters of what names something: an id, an alias, a digest. Far beyond any real one."""
+
+MAX_PATH: Final = 4096
+"""Characters of a path. Linux takes no path of more bytes, and work on one grows faster than its length."""
+
+MAX_TOKEN: Final = 16 * 1024
+"""Characters of a credential. Those that carry signed claims have a few thousand."""
+
+Id: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME)]
+Name: TypeAlias = Annotated[str, StringConstraints(max_length=MAX_NAME)]
+
+
+def _no_longer_than_a_path(text: str) -> str:
+    if len(text) > MAX_PATH:
+        raise PydanticCustomError(
+            "string_too_long", "String should have at most {max_length} characters", {"max_length": MAX_PATH}
+        )
+    return text
+
+
+# The library's own bound does not take half a surrogate pair, which is how a byte that is no UTF-8 stands in a path.
+PathText: TypeAlias = Annotated[
+    str, AfterValidator(_no_longer_than_a_path), Field(json_schema_extra={"maxLength": MAX_PATH})
+]
 
 
 class Params(BaseModel):

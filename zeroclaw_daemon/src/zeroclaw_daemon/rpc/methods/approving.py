@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from zeroclaw_daemon.rpc.access import SessionAccess
 from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.methods.session import SessionParams
-from zeroclaw_daemon.rpc.models import Result
+from zeroclaw_daemon.rpc.models import Id, Result
 from zeroclaw_daemon.sessions.asking import Decision
 from zeroclaw_daemon.sessions.live import LiveSessions
 from zeroclaw_daemon.strict_json import JsonValue
@@ -19,7 +19,7 @@ from zeroclaw_daemon.strict_json import JsonValue
 class ApproveParams(SessionParams):
     """What is decided. ``replacement`` is what is wanted instead, with ``reject_with_edit`` alone (RPC-243)."""
 
-    request_id: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    request_id: Id
     decision: Annotated[Decision, Field(strict=False)]
     replacement: Annotated[JsonValue, Field(repr=False)] = None
 

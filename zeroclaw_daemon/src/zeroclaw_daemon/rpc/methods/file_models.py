@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from zeroclaw_daemon.attachments.index import Attachment
-from zeroclaw_daemon.rpc.models import SnakeParams, SnakeResult
+from zeroclaw_daemon.rpc.models import Id, Name, PathText, SnakeParams, SnakeResult
 
 MAX_FILES: Final = 64
 """Files that one call of ``file/attach``, or one prompt, may name."""
 
 Unsigned = Annotated[int, Field(ge=0, le=2**64 - 1)]
-SessionId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
-UploadId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
 class BeginParams(SnakeParams):
     """A file that is going to be sent in chunks: for which session, how long it is, and what may be said of it beforehand."""
 
-    session_id: Annotated[SessionId, Field(description="The live session that the file is for.")]
+    session_id: Annotated[Id, Field(description="The live session that the file is for.")]
     size_bytes: Annotated[
         Unsigned, Field(description="How long it is; at most `max_bytes`, and 0 is a length.")
     ]
-    filename: Annotated[str | None, Field(description="What it is called; at most 255 bytes in UTF-8.")] = (
-        None
-    )
+    filename: Annotated[
+        PathText | None, Field(description="What it is called; at most 255 bytes in UTF-8.")
+    ] = None
     sha256: Annotated[
-        str | None, Field(description="64 hexadecimal digits that its bytes must have at the end.")
+        Name | None, Field(description="64 hexadecimal digits that its bytes must have at the end.")
     ] = None
 
 
@@ -43,7 +41,7 @@ class BeginResult(SnakeResult):
 class ChunkParams(SnakeParams):
     """The next piece of a file."""
 
-    upload_id: UploadId
+    upload_id: Id
     offset: Annotated[
         Unsigned,
         Field(description="How many bytes come before it; for a piece that was taken already, any number."),
@@ -60,7 +58,7 @@ class ChunkResult(SnakeResult):
 class CommitParams(SnakeParams):
     """A file all of whose bytes have come."""
 
-    upload_id: UploadId
+    upload_id: Id
 
 
 class FileEntry(SnakeResult):
@@ -93,13 +91,15 @@ class AttachedFile(SnakeParams):
         str | None, Field(repr=False, description="The bytes in standard base64, padded.")
     ] = None
     path: Annotated[
-        str | None,
+        PathText | None,
         Field(description="For local clients: an absolute path of a regular file, without a link in it."),
     ] = None
-    filename: Annotated[str | None, Field(description="What it is called; at most 255 bytes in UTF-8.")] = (
+    filename: Annotated[
+        PathText | None, Field(description="What it is called; at most 255 bytes in UTF-8.")
+    ] = None
+    mime_type: Annotated[Name | None, Field(description="Not looked at: the bytes say what a file is.")] = (
         None
     )
-    mime_type: Annotated[str | None, Field(description="Not looked at: the bytes say what a file is.")] = None
 
     @model_validator(mode="after")
     def _has_content(self) -> AttachedFile:
@@ -111,7 +111,7 @@ class AttachedFile(SnakeParams):
 class AttachParams(SnakeParams):
     """Files that are sent whole."""
 
-    session_id: SessionId
+    session_id: Id
     files: Annotated[list[AttachedFile], Field(min_length=1, max_length=MAX_FILES)]
 
 

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import Field, field_validator
+from pydantic import Field, StringConstraints, field_validator
 
 from zeroclaw_daemon.authority.principal import Authority, Evidence
 from zeroclaw_daemon.records import record
@@ -17,7 +17,7 @@ from zeroclaw_daemon.rpc.access import may_forward
 from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.envelope import PROTOCOL_VERSION
 from zeroclaw_daemon.rpc.errors import ProtocolMismatch
-from zeroclaw_daemon.rpc.models import Params, Result
+from zeroclaw_daemon.rpc.models import MAX_TOKEN, Name, Params, Result
 
 MAX_VARIABLES: Final = 10_000
 """Of a client's environment."""
@@ -30,10 +30,12 @@ class InitializeParams(Params):
     """What a client says of itself. Everything may be left out (RPC-045). ``env`` is for the commands that its agents run."""
 
     protocol_version: Annotated[int, Field(ge=0, lt=2**64)] = PROTOCOL_VERSION
-    auth_token: Annotated[str | None, Field(repr=False)] = None
-    auth_provider: str | None = None
+    auth_token: Annotated[
+        Annotated[str, StringConstraints(max_length=MAX_TOKEN)] | None, Field(repr=False)
+    ] = None
+    auth_provider: Name | None = None
     client_capabilities: dict[str, Any] | None = None
-    tui_id: str | None = None
+    tui_id: Name | None = None
     env: Annotated[dict[str, str] | None, Field(repr=False, max_length=MAX_VARIABLES)] = None
 
     @field_validator("env")

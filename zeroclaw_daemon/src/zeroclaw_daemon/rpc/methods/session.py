@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, ClassVar, cast
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from zeroclaw_daemon.agent.directory import AgentDirectory
 from zeroclaw_daemon.agent.providers.base import ModelChoice
@@ -15,7 +15,7 @@ from zeroclaw_daemon.rpc.access import SessionAccess
 from zeroclaw_daemon.rpc.audience import ClientAudience
 from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.methods.file_models import MAX_FILES
-from zeroclaw_daemon.rpc.models import Params, Result
+from zeroclaw_daemon.rpc.models import Id, Name, Params, PathText, Result
 from zeroclaw_daemon.rpc.updates import UPDATE, members, trimmed_before
 from zeroclaw_daemon.sessions.errors import SessionNotFound
 from zeroclaw_daemon.sessions.lifecycle import SessionLifecycle
@@ -25,23 +25,21 @@ from zeroclaw_daemon.sessions.ticket import Cause, Outcome, SessionEvent, Sink, 
 from zeroclaw_daemon.sessions.turns import TurnRunner
 from zeroclaw_daemon.strict_json import JsonValue
 
-SessionId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
-
 
 class SessionParams(Params):
     """A session by its id."""
 
-    session_id: SessionId
+    session_id: Id
 
 
 class NewParams(Params):
     """What session to open (RPC-060, RPC-240)."""
 
-    agent_alias: Annotated[str, StringConstraints(min_length=1)]
-    session_id: SessionId | None = None
-    cwd: str | None = None
+    agent_alias: Id
+    session_id: Id | None = None
+    cwd: PathText | None = None
     chat_mode: Annotated[ChatMode, Field(strict=False)] = ChatMode.CHAT
-    interaction_surface: str | None = None
+    interaction_surface: Name | None = None
     keep_siblings: bool | None = None
 
     @model_validator(mode="after")
@@ -67,7 +65,7 @@ class PromptAttachment(Params):
 
     camel: ClassVar[bool] = False
 
-    ref_id: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    ref_id: Id
 
 
 class PromptParams(SessionParams):
@@ -133,8 +131,8 @@ class StateResult(Result):
 class OverridesParams(Params):
     """What a session wants in place of its agent's settings; a member that is null is taken back."""
 
-    model: Annotated[str | None, StringConstraints(min_length=1, max_length=256)] = None
-    model_provider: Annotated[str | None, StringConstraints(min_length=1, max_length=256)] = None
+    model: Id | None = None
+    model_provider: Id | None = None
     temperature: Annotated[float | None, Field(ge=0, le=2, allow_inf_nan=False)] = None
 
 
