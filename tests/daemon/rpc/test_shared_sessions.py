@@ -116,3 +116,103 @@ async def test_an_administrator_moves_nobody_elses_session_to_another_directory(
         await admin.call("session/close", {"sessionId": mine})
         moved = await admin.call("session/new", {**wanted, "sessionId": mine})
         assert moved["workspaceDir"] == str(tmp_path)
+
+
+# Who lets a tool run.
+
+
+def asking_for(session: str, command: str, request_id: str = "turn") -> dict[str, Any]:
+    prompt = f"/tool bash {json.dumps({'command': command})}"
+    params = {"sessionId": session, "prompt": prompt}
+    return {"jsonrpc": "2.0", "method": "session/prompt", "params": params, "id": request_id}
+
+
+def decision(asked: dict[str, Any], word: str) -> dict[str, Any]:
+    edit = {"replacement": "id"} if word == "reject_with_edit" else {}
+    return {"sessionId": asked["sessionId"], "requestId": asked["requestId"], "decision": word, **edit}
+
+
+CONSENTING = ("allow_once", "allow_always", "reject_with_edit")
+
+
+@pytest.mark.req("RPC-243")
+async def test_who_may_not_use_a_tool_lets_nobody_use_it(serving: Serving) -> None:
+    """Eve has no bash. She had it when she asked; what waits is decided by what holds now."""
+    with_bash = CONFIG.replace('["plan"]', '["plan", "bash"]')
+    async with (
+        serving(config=with_bash) as daemon,
+        daemon.connect(uid=EVE) as eve,
+        daemon.connect() as admin,
+    ):
+        session = await eve.new_session(agentAlias="asky")
+        await eve.send(asking_for(session, "echo ran"))
+        asked = await eve.update_of("approval_request")
+        daemon.config.file.write_text(CONFIG)
+        for word in CONSENTING:
+            error = await eve.fail("session/approve", decision(asked, word))
+            assert (error["code"], error["data"]["rule"], error["data"]["tool"]) == (
+                FORBIDDEN, "tool_not_allowed", "bash",
+            )  # fmt: skip
+        # It waits still, for somebody who may.
+        assert (await admin.call("session/approve", decision(asked, "allow_once")))["acknowledged"]
+        assert (await eve.answer_to("turn"))["result"]["content"] == "ran\n"
+
+
+@pytest.mark.req("RPC-243", "RPC-061")
+@pytest.mark.parametrize("uid", [ADA, EVE])
+async def test_nobody_lets_a_tool_run_in_the_turn_of_somebody_who_may_do_more(
+    serving: Serving, uid: int
+) -> None:
+    """Though the session is theirs, and though Ada may use the tool in turns of her own."""
+    async with (
+        serving(config=CONFIG) as daemon,
+        daemon.connect(uid=uid) as owner,
+        daemon.connect(env={"TOKEN": "x"}) as admin,
+    ):
+        session = await owner.new_session(agentAlias="asky")
+        await admin.send(asking_for(session, "echo $TOKEN"))
+        asked = await admin.update_of("approval_request")
+        await owner.new_session(agentAlias="asky", sessionId=session)
+        for word in CONSENTING:
+            error = await owner.fail("session/approve", decision(asked, word))
+            assert (error["code"], error["data"]["rule"]) == (FORBIDDEN, "turn_not_owned")
+        assert owner.updates == []
+        assert (await admin.call("session/approve", decision(asked, "allow_once")))["acknowledged"]
+        assert (await admin.answer_to("turn"))["result"]["content"] == "x\n"
+        # The turn is over, and the owner is the one that is asked.
+        live = daemon.server.sessions.get(session)
+        assert live.audience is not None
+        await daemon.until(lambda: live.running is None)
+        owner.close()
+        await daemon.until(lambda: live.audience is None)
+
+
+@pytest.mark.req("RPC-243")
+async def test_an_owner_stops_a_tool_in_its_session_whosever_turn_it_is(serving: Serving) -> None:
+    async with (
+        serving(config=CONFIG) as daemon,
+        daemon.connect(uid=EVE) as eve,
+        daemon.connect() as admin,
+    ):
+        session = await eve.new_session(agentAlias="asky")
+        await admin.send(asking_for(session, "echo ran"))
+        asked = await admin.update_of("approval_request")
+        assert (await eve.call("session/approve", decision(asked, "reject")))["acknowledged"]
+        assert "rejected" in (await admin.answer_to("turn"))["result"]["content"]
+
+
+@pytest.mark.req("RPC-243")
+async def test_what_somebody_allowed_for_good_is_asked_about_in_the_turns_of_others(serving: Serving) -> None:
+    async with (
+        serving(config=CONFIG) as daemon,
+        daemon.connect(uid=ADA) as ada,
+        daemon.connect() as admin,
+    ):
+        session = await ada.new_session(agentAlias="asky")
+        await ada.send(asking_for(session, "echo ada"))
+        await ada.call("session/approve", decision(await ada.update_of("approval_request"), "allow_always"))
+        assert (await ada.answer_to("turn"))["result"]["content"] == "ada\n"
+        await admin.send(asking_for(session, "echo admin"))
+        await admin.call("session/approve", decision(await admin.update_of("approval_request"), "allow_once"))
+        assert (await admin.answer_to("turn"))["result"]["content"] == "admin\n"
+        assert await ran(ada, session, "echo again") == "again\n"

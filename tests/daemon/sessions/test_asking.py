@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from zeroclaw_daemon.agent.asking import Answered, CannotAsk, Consent, Unanswered
 from zeroclaw_daemon.agent.events import Approval, ApprovalRequested
+from zeroclaw_daemon.authority.principal import Forbidden
 from zeroclaw_daemon.clock import ManualClock
 from zeroclaw_daemon.sessions.asking import MAX_SUMMARY, Asking, Decision, summary
 from zeroclaw_host.visible import is_plain
@@ -66,6 +67,10 @@ class Client:
 ALLOWED = Consent(Approval.ALLOWED)
 
 
+def anybody(tool: str, scope: str | None) -> None:
+    """Judges that a decision counts."""
+
+
 async def consent(asking: Asking, tool: str = "t") -> Consent:
     with anyio.fail_after(60):
         return await asking.consent(tool, {}, SECONDS)
@@ -83,13 +88,13 @@ async def test_the_first_decision_counts() -> None:
     told: list[bool] = []
 
     def decide(request: ApprovalRequested) -> None:
-        told.append(asking.resolve(request.request_id, Decision.REJECT))
-        told.append(asking.resolve(request.request_id, Decision.ALLOW_ONCE))
+        told.append(asking.resolve(request.request_id, Decision.REJECT, judge=anybody))
+        told.append(asking.resolve(request.request_id, Decision.ALLOW_ONCE, judge=anybody))
 
     client.on_show = decide
     assert (await consent(asking)).approval is Approval.REFUSED
     assert told == [True, False]
-    assert not asking.resolve(client.shown[0].request_id, Decision.ALLOW_ONCE)
+    assert not asking.resolve(client.shown[0].request_id, Decision.ALLOW_ONCE, judge=anybody)
 
 
 async def test_a_decision_that_was_acknowledged_counts_though_the_time_is_up_at_that_moment() -> None:
@@ -101,7 +106,7 @@ async def test_a_decision_that_was_acknowledged_counts_though_the_time_is_up_at_
         def decide(request: ApprovalRequested, early: bool = early, told: list[bool] = told) -> None:
             if not early:
                 clock.advance(SECONDS)
-            told.append(asking.resolve(request.request_id, Decision.ALLOW_ONCE))
+            told.append(asking.resolve(request.request_id, Decision.ALLOW_ONCE, judge=anybody))
             if early:
                 clock.advance(SECONDS)
 
@@ -116,7 +121,7 @@ async def test_a_decision_counts_though_its_client_goes_at_that_moment() -> None
 
     def decide(request: ApprovalRequested) -> None:
         client.hang_up()
-        assert asking.resolve(request.request_id, Decision.ALLOW_ONCE)
+        assert asking.resolve(request.request_id, Decision.ALLOW_ONCE, judge=anybody)
 
     client.on_show = decide
     assert await consent(asking) == ALLOWED
@@ -150,7 +155,9 @@ async def test_a_session_that_changes_hands_twice_is_decided_by_whom_it_belongs_
         return pass_on
 
     clients[0].on_show, clients[1].on_show = next_hands(0), next_hands(1)
-    clients[2].on_show = lambda request: asking.resolve(request.request_id, Decision.ALLOW_ONCE)
+    clients[2].on_show = lambda request: asking.resolve(
+        request.request_id, Decision.ALLOW_ONCE, judge=anybody
+    )
     assert await consent(asking) == ALLOWED
     requests = [client.shown for client in clients]
     assert [len(shown) for shown in requests] == [1, 1, 1]
@@ -169,13 +176,13 @@ async def test_a_client_that_is_bound_again_is_not_shown_the_same_twice() -> Non
             asking.audience = client
             await anyio.wait_all_tasks_blocked()
         assert len(client.shown) == 1
-        assert asking.resolve(client.shown[0].request_id, Decision.REJECT_ONCE)
+        assert asking.resolve(client.shown[0].request_id, Decision.REJECT_ONCE, judge=anybody)
 
 
 async def test_what_is_allowed_for_good_is_one_tool_of_one_session() -> None:
     client = Client()
     asking, other = bound(client), bound(client)
-    client.on_show = lambda request: asking.resolve(request.request_id, Decision.ALLOW_ALWAYS)
+    client.on_show = lambda request: asking.resolve(request.request_id, Decision.ALLOW_ALWAYS, judge=anybody)
     for _ in range(2):
         assert await consent(asking) == ALLOWED
     assert len(client.shown) == 1
@@ -195,7 +202,7 @@ async def test_a_cancelled_wait_leaves_nothing_to_decide() -> None:
         while not client.shown:
             await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
-    assert not asking.resolve(client.shown[0].request_id, Decision.ALLOW_ALWAYS)
+    assert not asking.resolve(client.shown[0].request_id, Decision.ALLOW_ALWAYS, judge=anybody)
     assert client.calls == []
 
 
@@ -240,3 +247,54 @@ def test_a_summary_at_its_bound_is_whole() -> None:
     cut = summary("x" * (MAX_SUMMARY + 1))
     assert len(cut) == MAX_SUMMARY
     assert cut.endswith("x… [cut: 2001 characters in all]")
+
+
+async def test_who_joins_in_a_turn_of_somebody_who_may_do_more_is_bound_when_it_is_over() -> None:
+    one, other, late = Client(), Client(), Client()
+    asking = bound(one)
+    asking.begin(None, None)
+    asking.join(other, "user:ada")
+    assert asking.audience is one
+    asking.end()
+    assert asking.audience is other
+    # In a turn of its own, and between turns, it is bound at once, and so is whoever sees every session.
+    asking.begin("user:ada", one)
+    for client, scope in ((other, "user:ada"), (late, None)):
+        asking.join(client, scope)
+        assert asking.audience is client
+    asking.end()
+    assert asking.audience is late
+    # One that is gone by then is not bound, nor one after which somebody else has joined.
+    for gone, last in ((True, None), (False, late)):
+        asking.begin(None, one)
+        asking.join(other, "user:ada")
+        other.gone = gone
+        if last is not None:
+            asking.join(last, None)
+        asking.end()
+        assert asking.audience is (last or one)
+
+
+@pytest.mark.req("RPC-243")
+async def test_a_decision_that_is_judged_wrong_decides_nothing() -> None:
+    client = Client()
+    asking = bound(client)
+    asking.begin("user:ada", None)
+    judged: list[tuple[str, str | None]] = []
+
+    def judge(tool: str, scope: str | None) -> None:
+        judged.append((tool, scope))
+        raise Forbidden("no")
+
+    def decide(request: ApprovalRequested) -> None:
+        for decision in (Decision.ALLOW_ONCE, Decision.ALLOW_ALWAYS, Decision.REJECT_WITH_EDIT):
+            with pytest.raises(Forbidden):
+                asking.resolve(request.request_id, decision, judge=judge)
+        for decision in (Decision.REJECT, Decision.REJECT_ONCE):
+            told.append(asking.resolve(request.request_id, decision, judge=judge))
+
+    told: list[bool] = []
+    client.on_show = decide
+    assert (await consent(asking)).approval is Approval.REFUSED
+    assert judged == [("t", "user:ada")] * 3
+    assert told == [True, False]

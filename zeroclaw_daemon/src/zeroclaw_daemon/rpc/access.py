@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from zeroclaw_daemon.authority.principal import Authority, Principal, not_owned
+from zeroclaw_daemon.authority.principal import Authority, Forbidden, Principal, not_owned
 from zeroclaw_daemon.authority.rights import ToolUse, decide
 from zeroclaw_daemon.rpc.caller import Caller
 from zeroclaw_daemon.rpc.errors import InitializeRequired
@@ -71,6 +71,20 @@ class SessionAccess:
         :raises Forbidden: it may not, whether or not there is such an agent.
         """
         self._authority.require_agent(principal_of(caller), alias)
+
+    def require_consent(self, caller: Caller, tool: str, scope: str | None) -> None:
+        """Let a caller have a tool run that waits for consent in a turn of this scope.
+
+        :raises Forbidden: the turn is somebody else's, though the session may be the caller's own, or it may not use the tool.
+        """
+        own = self.owner(caller)
+        if own is not None and own != scope:
+            raise Forbidden("the turn is somebody else's", details={"rule": "turn_not_owned"})
+        decision = decide(self._authority.rights(principal_of(caller)), ToolUse(tool))
+        if not decision.allowed:
+            raise Forbidden(
+                f"the tool {tool} may not run", details={"rule": decision.rule.kind.value, "tool": tool}
+            )
 
     def tools(self, caller: Caller) -> Callable[[str], bool]:
         """Which tools a turn that the caller asks for now may use. It goes on with these, whatever is withdrawn while it

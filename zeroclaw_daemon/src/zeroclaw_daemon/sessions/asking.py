@@ -39,6 +39,11 @@ class Decision(StrEnum):
 
 
 _ALLOWING: Final = frozenset({Decision.ALLOW_ONCE, Decision.ALLOW_ALWAYS})
+_CONSENTING: Final = _ALLOWING | {Decision.REJECT_WITH_EDIT}
+"""What has something run, be it another thing. To stop a tool, no right is needed but the one to the session."""
+
+Judge = Callable[[str, str | None], None]
+"""Raises where somebody may not have this tool run in a turn of this scope."""
 
 
 class Audience(Protocol):
@@ -71,9 +76,11 @@ class Audience(Protocol):
 
 
 class _Waiting:
-    """One call that waits for consent."""
+    """One call that waits for consent, and in whose turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, tool: str, scope: str | None) -> None:
+        self.tool = tool
+        self.scope = scope
         self.decision: Decision | None = None
         self.replacement: JsonValue = None
         self._stirred = anyio.Event()
@@ -91,14 +98,20 @@ class _Waiting:
 class Asking:
     """Asks in one live session: an :class:`~zeroclaw_daemon.agent.asking.Interlocutor`.
 
-    Tools that were allowed for good are allowed in this session alone, and forgotten with it.
+    A ``scope`` is the principal that a caller is held to, None for those that see every session. In a turn only its own scope is
+    asked, and those that see every session: it has their rights, and maybe secrets in its environment (RPC-243, RPC-247).
+
+    Tools that were allowed for good are allowed in the turns of one scope in this session, and forgotten with it.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._audience: Audience | None = None
         self._waiting: dict[str, _Waiting] = {}
-        self._always: set[str] = set()
+        self._always: set[tuple[str | None, str]] = set()
+        self._running = False
+        self._scope: str | None = None
+        self._joined: Audience | None = None
 
     @property
     def audience(self) -> Audience | None:
@@ -113,28 +126,55 @@ class Asking:
             for waiting in self._waiting.values():
                 waiting.stir()
 
-    def resolve(self, request_id: str, decision: Decision, replacement: JsonValue = None) -> bool:
-        """Decide on a call that waits; False where none of this id does. The first decision counts."""
+    def begin(self, scope: str | None, audience: Audience | None) -> None:
+        """A turn begins that was asked for by this scope, from this client; left out, the session stays bound as it is."""
+        self._running, self._scope = True, scope
+        if audience is not None:
+            self.audience = audience
+
+    def end(self) -> None:
+        """The turn is over. Who joined and could not be asked in it is from now on."""
+        self._running, joined, self._joined = False, self._joined, None
+        if joined is not None and not joined.gone:
+            self.audience = joined
+
+    def join(self, audience: Audience, scope: str | None) -> None:
+        """Bind the session to a client that opened it (RPC-061): at once, or after a turn in which it may not be asked."""
+        if self._running and scope is not None and scope != self._scope:
+            self._joined = audience
+        else:
+            self._joined, self.audience = None, audience
+
+    def resolve(
+        self, request_id: str, decision: Decision, replacement: JsonValue = None, *, judge: Judge
+    ) -> bool:
+        """Decide on a call that waits; False where none of this id does. The first decision counts.
+
+        :param judge: is asked before a decision counts that has something run. What it raises is raised, and the call waits on.
+        """
         waiting = self._waiting.get(request_id)
         if waiting is None or waiting.decision is not None:
             return False
+        if decision in _CONSENTING:
+            judge(waiting.tool, waiting.scope)
         waiting.decision, waiting.replacement = decision, replacement
         waiting.stir()
         return True
 
     async def consent(self, tool: str, arguments: JsonValue, seconds: int) -> Consent:
         """Whether a tool may run. Somebody who is gone, or silent for that long, lets nothing run (D-33)."""
-        if tool in self._always:
+        scope = self._scope
+        if (scope, tool) in self._always:
             return Consent(Approval.ALLOWED)
         request = ApprovalRequested(str(uuid.uuid4()), tool, summary(arguments), seconds)
-        waiting = self._waiting[request.request_id] = _Waiting()
+        waiting = self._waiting[request.request_id] = _Waiting(tool, scope)
         try:
             with self._clock.move_on_after(seconds):
                 await self._decided(request, waiting)
         finally:
             del self._waiting[request.request_id]
         if waiting.decision is Decision.ALLOW_ALWAYS:
-            self._always.add(tool)
+            self._always.add((scope, tool))
         return _consent(waiting, gone=self.audience is None)
 
     async def _decided(self, request: ApprovalRequested, waiting: _Waiting) -> None:

@@ -225,7 +225,7 @@ def _rebound(live: LiveSession, opening: Opening) -> LiveSession:
         raise Forbidden("the session was made with another environment")
     live.client_id = opening.client_id
     if opening.audience is not None:
-        live.audience = opening.audience(live.id)
+        live.asking.join(opening.audience(live.id), opening.owner)
     return live
 
 

@@ -37,6 +37,8 @@ CANCEL_GRACE_SECONDS: Final = 5.0
 """For a cancelled turn to wind down. One that does not is given up together with its session."""
 
 _NO_JOURNAL: Final = NoJournal()
+_NOBODY: Final = Claim(lambda _owner, _alias: None)
+"""Whose prompt it is that the daemon itself asks for: it takes up nothing, and nobody is asked for it."""
 
 logger = logging.getLogger(__name__)
 
@@ -195,8 +197,7 @@ class TurnRunner:
         ticket = asked.ticket
         if ticket.cause is not None:
             return TurnEnded(Outcome.CANCELLED, "", ticket.cause.value), None
-        if asked.claim is not None and asked.claim.audience is not None:
-            session.audience = asked.claim.audience(session.id)
+        claim = asked.claim or _NOBODY
         journal = self._journals.get(session.mode, _NO_JOURNAL)
 
         async def emit(event: TurnEvent) -> None:
@@ -214,12 +215,12 @@ class TurnRunner:
 
         site = CallSite({"agent": session.agent_alias, "session": session.id, "turn": ticket.turn_id})
         # The environment is of whoever asks, and not of the session: it may be somebody else's (RPC-247).
-        env = asked.claim.env if asked.claim is not None else {}
-        around = Surroundings(session.asking, session.workspace, env, clock=self._clock)
+        around = Surroundings(session.asking, session.workspace, claim.env, clock=self._clock)
         turn = Turn(session.history, asked.prompt, emit, site, surroundings=around, call_ids=session.call_ids)
         work = _Work(ticket, turn)
         session.running, ticket.began = ticket, self._now()
         session.turns += 1
+        session.asking.begin(claim.scope, claim.audience(session.id) if claim.audience is not None else None)
         try:
             begin = journal.begin(session, ticket, asked.prompt, ticket.began)
             work.failure = await self._failure_of(session.id, begin)
@@ -233,6 +234,7 @@ class TurnRunner:
             return await self._conclude(work, session, journal)
         finally:
             session.running = None
+            session.asking.end()
 
     async def _work(self, work: _Work, session: LiveSession) -> None:
         async def steps() -> None:

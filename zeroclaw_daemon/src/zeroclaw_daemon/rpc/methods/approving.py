@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -50,11 +51,16 @@ class ApprovalMethods:
         return {"session/approve": self.approve}
 
     async def approve(self, caller: Caller, params: ApproveParams) -> ApproveResult:
-        """Decide on a tool that waits in this very session. Whoever is too late hears so, and it is no error."""
+        """Decide on a tool that waits in this very session. Whoever is too late hears so, and it is no error. To have something run
+        takes the right to the tool, and in a turn of somebody else an administrator; to reject it does not.
+        """
         self._access.require(caller, params.session_id)
         session = self._sessions.find(params.session_id)
         acknowledged = session is not None and session.asking.resolve(
-            params.request_id, params.decision, params.replacement
+            params.request_id,
+            params.decision,
+            params.replacement,
+            judge=partial(self._access.require_consent, caller),
         )
         return ApproveResult(
             session_id=params.session_id, request_id=params.request_id, acknowledged=acknowledged
