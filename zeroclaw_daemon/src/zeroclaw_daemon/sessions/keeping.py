@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -164,7 +164,7 @@ class KeepsAcp:
 
     async def _seed(self, restored: Restored) -> Seed:
         receipts = await self._kept.read(lambda store: store.receipts(restored.session.id))
-        return _seed(restored, (receipt.call_id for receipt in receipts))
+        return _seed(restored, frozenset(receipt.call_id for receipt in receipts))
 
 
 class KeepsChats:
@@ -206,8 +206,7 @@ class KeepsChats:
         await self._kept.write(lambda store: store.delete(session_id, scope))
 
     async def _seed(self, restored: Restored) -> Seed:
-        entries = await self._kept.read(lambda store: store.entries(restored.session.id))
-        return _seed(restored, (entry.tool_call_id for entry in entries))
+        return _seed(restored, await self._kept.read(lambda store: store.call_ids(restored.session.id)))
 
 
 def _judge(stored: StoredSession | None, allows: Allows) -> None:
@@ -215,7 +214,7 @@ def _judge(stored: StoredSession | None, allows: Allows) -> None:
         allows(stored.owner, stored.agent_alias)
 
 
-def _seed(restored: Restored, call_ids: Iterable[str | None]) -> Seed:
+def _seed(restored: Restored, call_ids: frozenset[str]) -> Seed:
     stored = restored.session
     return Seed(
         agent_alias=stored.agent_alias,
@@ -224,7 +223,7 @@ def _seed(restored: Restored, call_ids: Iterable[str | None]) -> Seed:
         owner=stored.owner,
         history=restored.context,
         shown=stored.message_count,
-        call_ids=frozenset(call_id for call_id in call_ids if call_id is not None),
+        call_ids=call_ids,
         plan=stored.plan,
         trimmed=stored.trimmed,
     )

@@ -20,6 +20,7 @@ from zeroclaw_daemon.sessions.errors import SessionMismatch, SessionNotFound
 from zeroclaw_daemon.sessions.store import transcript, turn_rows
 from zeroclaw_daemon.sessions.store.entries import Entry, Page, Place, Window
 from zeroclaw_daemon.sessions.store.file import BUSY_SECONDS, SessionFile
+from zeroclaw_daemon.sessions.store.folding import MAX_GIVEN_TOKENS
 from zeroclaw_daemon.sessions.store.payloads import dump, load
 from zeroclaw_daemon.sessions.store.points import StoreSteps, WritePoint
 from zeroclaw_daemon.sessions.store.records import (
@@ -64,6 +65,7 @@ class AcpStore:
     a write whose commit failed may be there after all: its session is to be taken up again by :meth:`resume`.
 
     :param now: the present, with its time zone.
+    :param max_given: tokens of a transcript that a model is given where it has no retained context.
     """
 
     def __init__(
@@ -73,9 +75,11 @@ class AcpStore:
         busy_seconds: float = BUSY_SECONDS,
         steps: StoreSteps | None = None,
         now: Callable[[], datetime] = _utc_now,
+        max_given: int = MAX_GIVEN_TOKENS,
     ) -> None:
         self._file = SessionFile(path, ACP, busy_seconds=busy_seconds, steps=steps)
         self._now = now
+        self._max_given = max_given
 
     def close(self) -> None:
         """Close the database. A later use opens it again."""
@@ -162,7 +166,8 @@ class AcpStore:
                 " WHERE id = ?",
                 (surface, at, row.id),
             )
-            return Restored(_stored(raw, row.id), turn_rows.context_of(raw, row.id), recovered)
+            context = turn_rows.context_of(raw, row.id, self._max_given)
+            return Restored(_stored(raw, row.id), context, recovered)
 
     def recover(self, session_id: str, scope: str | None = None) -> bool:
         """Recover the turn of a session that nobody has live, for somebody who reads it; whether there was one to recover.

@@ -24,12 +24,12 @@ from zeroclaw_daemon.sessions.store.chat_schema import CHAT, unindex
 from zeroclaw_daemon.sessions.store.entries import Entry, Page, Place, Window, entries_of
 from zeroclaw_daemon.sessions.store.file import BUSY_SECONDS, SessionFile
 from zeroclaw_daemon.sessions.store.folding import (
+    MAX_GIVEN_TOKENS,
     USER,
     Piece,
     fold,
     marker,
-    messages_of,
-    provider_safe,
+    newest_turns,
 )
 from zeroclaw_daemon.sessions.store.payloads import dump_context, load_context
 from zeroclaw_daemon.sessions.store.points import StoreSteps, WritePoint
@@ -74,6 +74,7 @@ class ChatStore:
     a write whose commit failed may be there after all: its session is to be taken up again by :meth:`resume`.
 
     :param now: the present, with its time zone.
+    :param max_given: tokens of a transcript that a model is given where it has no retained context.
     """
 
     def __init__(
@@ -83,9 +84,11 @@ class ChatStore:
         busy_seconds: float = BUSY_SECONDS,
         steps: StoreSteps | None = None,
         now: Callable[[], datetime] = _utc_now,
+        max_given: int = MAX_GIVEN_TOKENS,
     ) -> None:
         self._file = SessionFile(path, CHAT, busy_seconds=busy_seconds, steps=steps)
         self._now = now
+        self._max_given = max_given
 
     def close(self) -> None:
         """Close the database. A later use opens it again."""
@@ -165,7 +168,8 @@ class ChatStore:
                 " WHERE session_key = ?",
                 (agent_alias, at, row.key),
             )
-            return Restored(_stored(raw, row.key), _context_of(raw, row.key), recovered)
+            context = _context_of(raw, row.key, self._max_given)
+            return Restored(_stored(raw, row.key), context, recovered)
 
     def recover(self, session_id: str, scope: str | None = None) -> bool:
         """Mark the turn of a session that nobody has live as broken off, for somebody who reads it; whether there was one.
@@ -245,6 +249,14 @@ class ChatStore:
         with self._file.write(WritePoint.TURN_FAILED) as raw:
             key = _turning(raw, session_id, turn_id)
             raw.execute("UPDATE session_metadata SET state = ? WHERE session_key = ?", (_ERROR, key))
+
+    def call_ids(self, session_id: str) -> frozenset[str]:
+        """The ids of the session's tool calls. One message at a time is in memory.
+
+        :raises SessionNotFound: there is no such session.
+        """
+        with self._file.read() as raw:
+            return frozenset(chat_rows.call_ids(raw, _owned(raw, session_id, None).key))
 
     # --- reading --------------------------------------------------------------------------------------------------------
 
@@ -340,7 +352,7 @@ def _recover(raw: sqlite3.Connection, row: _Row, at: str) -> bool:
     """Mark the turn whose end was never written as broken off; whether there was one. The model hears its prompt."""
     if row.turn_id is None:
         return False
-    prompt = chat_rows.last(raw, row.key)
+    prompt = next(chat_rows.newest(raw, row.key), None)
     kept = _retained(raw, row.key)
     if kept is not None and prompt is not None and prompt.role == USER:
         kept = (*kept, UserMessage(prompt.content))
@@ -356,12 +368,17 @@ def _retained(raw: sqlite3.Connection, key: str) -> tuple[Message, ...] | None:
     return None if kept is None else load_context(text(kept))
 
 
-def _context_of(raw: sqlite3.Connection, key: str) -> tuple[Message, ...]:
-    """What the model is given next: the snapshot, even an empty one; without any, the transcript."""
+def _context_of(raw: sqlite3.Connection, key: str, budget: int) -> tuple[Message, ...]:
+    """What the model is given next: the snapshot, even an empty one; without any, the transcript, of which it forgets what does
+    not fit in a budget of tokens.
+    """
     kept = _retained(raw, key)
     if kept is not None:
         return kept
-    return tuple(provider_safe(list(messages_of(chat_rows.pieces(raw, key)))))
+    context, cut = newest_turns(chat_rows.newest(raw, key), budget)
+    if cut:
+        raw.execute("UPDATE session_metadata SET trim_breadcrumb = 1 WHERE session_key = ?", (key,))
+    return context
 
 
 _HAS_WORDS: Final = (

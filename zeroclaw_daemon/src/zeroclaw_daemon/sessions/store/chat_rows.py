@@ -45,9 +45,18 @@ def pieces(raw: sqlite3.Connection, key: str) -> Iterator[Piece]:
     return (piece for _, piece in _rows(raw, key, (1 << 63) - 1, "ASC"))
 
 
-def last(raw: sqlite3.Connection, key: str) -> Piece | None:
-    """The newest one."""
-    return next((piece for _, piece in _rows(raw, key, (1 << 63) - 1, "DESC")), None)
+def newest(raw: sqlite3.Connection, key: str) -> Iterator[Piece]:
+    """All of them, the newest first."""
+    return (piece for _, piece in _rows(raw, key, (1 << 63) - 1, "DESC"))
+
+
+def call_ids(raw: sqlite3.Connection, key: str) -> Iterator[str]:
+    """The ids of the tool calls, and of the results, which another release may have kept alone."""
+    found = raw.execute("SELECT payload FROM sessions WHERE session_key = ? AND payload IS NOT NULL", (key,))
+    for (payload,) in found:
+        piece = Piece("", "", "")
+        _hang(piece, load(payload))
+        yield from (part.call_id for part in (*piece.calls, *piece.results))
 
 
 def page(raw: sqlite3.Connection, key: str, limit: int, before: Place | None) -> Page:

@@ -83,7 +83,7 @@ def _one(raw: sqlite3.Connection) -> None:
         raw.execute(f"DROP TRIGGER {_quoted(name)}")
     raw.execute("DROP TABLE IF EXISTS sessions_fts")
     run(raw, _INDEXES)
-    for row, role, content in raw.execute("SELECT id, role, content FROM sessions ORDER BY id").fetchall():
+    for row, role, content in raw.execute("SELECT id, role, content FROM sessions ORDER BY id"):
         index(raw, number(row), text(role), text(content))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from zeroclaw_daemon.agent.context_budget import tokens_of
 from zeroclaw_daemon.agent.events import MessageChunk, ToolCalled, ToolReturned
 from zeroclaw_daemon.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from zeroclaw_daemon.sessions.store.payloads import KeptEvent, Prompted
@@ -16,6 +17,11 @@ MARKER_ROLE: Final = "__zeroclaw_turn_stream_interrupted__"
 """The role of the row that says a turn was broken off. A client is shown it as ``system``; a model never is (RPC-150)."""
 
 MARKER_TEXT: Final = "[stream interrupted]"
+
+MAX_GIVEN_TOKENS: Final = 4_000_000
+"""What a model is given at most of a transcript that has no retained context, as an estimate. More than models hold, and room for
+two prompts of the longest line of the protocol.
+"""
 
 USER: Final = "user"
 ASSISTANT: Final = "assistant"
@@ -87,6 +93,28 @@ def messages_of(pieces: Iterable[Piece]) -> Iterator[Message]:
             yield AssistantMessage(piece.content, tuple(calls))
         for result in piece.results:
             yield ToolMessage(result.call_id, result.name, result.output, result.success)
+
+
+def newest_turns(newest: Iterable[Piece], budget: int) -> tuple[tuple[Message, ...], bool]:
+    """The messages of the newest whole turns that fit in a budget of tokens, oldest first and as every provider takes them; and
+    whether there are older ones.
+
+    :param newest: pieces, the newest first. No more of them are taken than are needed.
+    """
+    taken: list[list[Message]] = []
+    cost = whole = 0
+    for piece in newest:
+        messages = list(messages_of([piece]))
+        cost += tokens_of(messages)
+        if cost > budget:
+            break
+        taken.append(messages)
+        if piece.role == USER:
+            whole = len(taken)
+    else:
+        whole = len(taken)
+    given = [message for messages in reversed(taken[:whole]) for message in messages]
+    return tuple(provider_safe(given)), cost > budget
 
 
 def provider_safe(messages: Sequence[Message]) -> list[Message]:

@@ -66,14 +66,15 @@ def count(raw: sqlite3.Connection, session: int) -> int:
     return known + sum(len(entries_of(piece)) for _, piece in uncounted)
 
 
-def pieces(raw: sqlite3.Connection, session: int) -> Iterator[Piece]:
-    """The whole transcript, oldest first."""
-    return (piece for _, piece in _rows(raw, "m.session_id = ?", (session,)))
+def newest(raw: sqlite3.Connection, session: int) -> Iterator[Piece]:
+    """The whole transcript, the newest piece first."""
+    return (piece for _, piece in _rows(raw, "m.session_id = ?", (session,), "DESC"))
 
 
 def entries(raw: sqlite3.Connection, session: int) -> list[Entry]:
     """Everything a client sees, oldest first."""
-    return [entry for piece in pieces(raw, session) for entry in entries_of(piece)]
+    rows = _rows(raw, "m.session_id = ?", (session,))
+    return [entry for _, piece in rows for entry in entries_of(piece)]
 
 
 def page(raw: sqlite3.Connection, session: int, limit: int, before: Place | None) -> Page:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from zeroclaw_daemon.agent.events import Approval, ToolCalled, ToolReturned
 from zeroclaw_daemon.agent.messages import Message
 from zeroclaw_daemon.sessions.store import transcript
-from zeroclaw_daemon.sessions.store.folding import fold, marker, messages_of, provider_safe
+from zeroclaw_daemon.sessions.store.folding import fold, marker, messages_of, newest_turns, provider_safe
 from zeroclaw_daemon.sessions.store.payloads import (
     KeptEvent,
     Prompted,
@@ -121,14 +121,19 @@ def recover(raw: sqlite3.Connection, session: int, at: str) -> bool:
     return True
 
 
-def context_of(raw: sqlite3.Connection, session: int) -> tuple[Message, ...]:
-    """What the model is given next: the snapshot, even an empty one (RPC-143); without any, the transcript (RPC-144)."""
+def context_of(raw: sqlite3.Connection, session: int, budget: int) -> tuple[Message, ...]:
+    """What the model is given next: the snapshot, even an empty one (RPC-143); without any, the transcript (RPC-144), of which it
+    forgets what does not fit in a budget of tokens.
+    """
     (snapshot,) = raw.execute(
         "SELECT retained_context_json FROM acp_sessions WHERE id = ?", (session,)
     ).fetchone()
     if snapshot is not None:
         return load_context(text(snapshot))
-    return tuple(provider_safe(list(messages_of(transcript.pieces(raw, session)))))
+    context, cut = newest_turns(transcript.newest(raw, session), budget)
+    if cut:
+        raw.execute("UPDATE acp_sessions SET trim_breadcrumb = 1 WHERE id = ?", (session,))
+    return context
 
 
 def judge(raw: sqlite3.Connection, session: int, turn_id: str, verdict: Verdict, at: str) -> None:
