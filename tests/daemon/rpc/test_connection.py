@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from zeroclaw_daemon.clock import ManualClock
 from zeroclaw_daemon.rpc.connection import Connection
-from zeroclaw_daemon.rpc.envelope import Request
+from zeroclaw_daemon.rpc.envelope import Envelope, Request, classify
 from zeroclaw_daemon.rpc.errors import ConnectionLost, InvalidParams, RemoteError
 from zeroclaw_daemon.rpc.limits import ConnectionLimits
 from zeroclaw_daemon.rpc.transport.base import Transport
@@ -513,6 +514,75 @@ async def test_a_client_that_goes_is_missed_though_nothing_more_is_read(wire_ove
             with anyio.fail_after(60):
                 await gone.wait()
         handler.gate.set()
+
+
+@pytest.mark.req("RPC-031")
+async def test_what_waits_of_one_client_is_bounded_by_what_it_holds_and_nothing_is_lost(
+    wire_over: WireOver,
+) -> None:
+    limits = ConnectionLimits(initialize_seconds=None, inbound_bytes=2000)
+    async with connection(wire_over, limits=limits, capacity=1000) as (wire, _, handler):
+        taken: list[int] = []
+
+        async def ask() -> None:
+            for number in range(12):
+                params = [number, "x" * 900] if number else []
+                await wire.send({"jsonrpc": "2.0", "method": "slow", "params": params, "id": number})
+                taken.append(number)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            # The first is being served, two wait; one is read and finds no room, one lies in the transport.
+            assert taken == [0, 1, 2, 3, 4]
+            handler.gate.set()
+            for number in range(12):
+                assert (await wire.receive())["id"] == number
+
+
+async def test_a_line_that_weighs_more_than_may_wait_is_served_all_the_same(wire_over: WireOver) -> None:
+    limits = ConnectionLimits(initialize_seconds=None, inbound_bytes=10)
+    async with connection(wire_over, limits=limits) as (wire, _, _handler):
+        for number in range(3):
+            await wire.send({"jsonrpc": "2.0", "method": "m", "params": [number] * 50, "id": number})
+        for number in range(3):
+            assert (await wire.receive())["result"] == [number] * 50
+
+
+@pytest.mark.req("RPC-031", "RPC-233")
+async def test_a_long_line_is_parsed_in_a_thread_and_keeps_its_place(
+    wire_over: WireOver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, bool]] = []
+
+    def noted(line: bytes, max_values: int | None) -> Envelope:
+        seen.append((len(line), threading.current_thread() is threading.main_thread()))
+        return classify(line, max_values)
+
+    monkeypatch.setattr("zeroclaw_daemon.rpc.connection.classify", noted)
+    frames = [
+        json.dumps({"jsonrpc": "2.0", "method": "m", "params": ["x" * pad], "id": 1}).encode()
+        for pad in (100, 0, 101, 0)
+    ]
+    short, at, long = len(frames[1]), len(frames[0]), len(frames[2])
+    limits = ConnectionLimits(initialize_seconds=None, prompt_bytes=at)
+    async with connection(wire_over, limits=limits) as (wire, _, _handler):
+        await wire.send(*frames)
+        answers = [(await wire.receive())["result"] for _ in frames]
+    assert [len(answer[0]) for answer in answers] == [100, 0, 101, 0]
+    assert seen == [(at, True), (short, True), (long, False), (short, True)]
+
+
+@pytest.mark.req("RPC-233")
+async def test_a_line_of_too_many_values_is_refused_and_the_connection_stays(wire_over: WireOver) -> None:
+    limits = ConnectionLimits(initialize_seconds=None, frame_values=20)
+    async with connection(wire_over, limits=limits) as (wire, _, _handler):
+        await wire.send({"jsonrpc": "2.0", "method": "m", "params": [0] * 20, "id": 1})
+        refused = await wire.receive()
+        assert (refused["id"], refused["error"]["code"]) == (None, -32700)
+        assert refused["error"]["data"] == {"reason": "parse_error", "limit_values": 20}
+        await wire.send({"jsonrpc": "2.0", "method": "m", "params": [0], "id": 2})
+        assert (await wire.receive())["result"] == [0]
 
 
 async def test_one_client_cannot_fill_the_log_with_its_faults(

@@ -19,6 +19,7 @@ from zeroclaw_daemon.rpc.envelope import (
     result_line,
 )
 from zeroclaw_daemon.rpc.errors import INVALID_REQUEST, PARSE_ERROR, ErrorObject, error_object
+from zeroclaw_daemon.strict_json import MAX_VALUES, TooManyValues, parse
 
 NOT_JSON = [
     b"{",
@@ -69,6 +70,69 @@ def test_json_that_cannot_be_held_is_a_parse_error_without_an_id(line: bytes) ->
 def test_nesting_has_one_limit_on_every_python(depth: int, accepted: bool) -> None:
     line = b'{"jsonrpc":"2.0","method":"m","params":' + b"[" * depth + b"]" * depth + b"}"
     assert isinstance(classify(line), Request) is accepted
+
+
+HOLDING: list[tuple[str, str, bool]] = [
+    ("numbers", ",".join("0" * 9), True),
+    ("one number more", ",".join("0" * 10), False),
+    ("empty containers", "[],{},[],{}", True),
+    ("one container more", "[],{},[],{},[]", False),
+    ("members", '{"a":1,"b":[1,2,3,4,5,6]}', True),
+    ("one member more", '{"a":1,"b":[1,2,3,4,5,6],"c":1}', False),
+    ("marks in strings", r'"a,b,c,d,[,[,{,{,{,{,{,{","\\","\",,,,\",[[[[","\\\",,,,\\",0', True),
+    ("marks after an escaped end", r'"\\",0,0,0,0,0,0,0,"\\\\",0', False),
+    ("many strings", ",".join(['""'] * 40), False),
+]
+
+
+@pytest.mark.req("RPC-233")
+@pytest.mark.parametrize(("inner", "accepted"), [row[1:] for row in HOLDING], ids=[row[0] for row in HOLDING])
+def test_a_line_holds_a_bounded_number_of_values(inner: str, accepted: bool) -> None:
+    """Ten: the array itself and nine in it, an empty container counted twice."""
+    value = json.loads(f"[{inner}]")
+    assert parse(f"[{inner}]", max_values=None) == value
+    if accepted:
+        assert parse(f"[{inner}]", max_values=10) == value
+    else:
+        with pytest.raises(TooManyValues) as caught:
+            parse(f"[{inner}]", max_values=10)
+        assert caught.value.limit == 10
+
+
+def values_in(value: Any) -> int:
+    """As the bound counts them."""
+    match value:
+        case {}:
+            return 1 + sum(map(values_in, value.values())) if value else 2
+        case [_, *_]:
+            return 1 + sum(map(values_in, value))
+        case []:
+            return 2
+        case _:
+            return 1
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(alphabet='\\",[{a\n', max_size=6),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(alphabet='\\",[', max_size=3), inner),
+    )
+)
+def test_values_are_counted_whatever_strings_hold(value: Any) -> None:
+    text, count = json.dumps(value), values_in(value)
+    assert parse(text, max_values=count) == value
+    if count > 1:
+        with pytest.raises(TooManyValues):
+            parse(text, max_values=count - 1)
+
+
+@pytest.mark.req("RPC-233")
+def test_a_line_of_too_many_values_is_a_parse_error_that_names_the_bound() -> None:
+    rejected = classify(b'{"jsonrpc":"2.0","method":"m","id":1,"params":[' + b"0," * MAX_VALUES + b"0]}")
+    assert isinstance(rejected, Rejected)
+    error = error_object(rejected.error)
+    assert (rejected.id, error.code) == (None, PARSE_ERROR)
+    assert error.data == {"reason": "parse_error", "limit_values": MAX_VALUES}
 
 
 @pytest.mark.parametrize(("digits", "accepted"), [(4_000, True), (4_001, False)])

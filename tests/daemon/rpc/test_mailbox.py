@@ -46,6 +46,26 @@ async def test_whoever_puts_into_a_full_one_waits_and_a_close_ends_the_wait() ->
     assert outcome == ["put 0", "put 1", "closed 2"]
 
 
+async def test_what_lies_in_it_has_a_bound_of_its_own_and_one_item_may_go_beyond() -> None:
+    box = Mailbox[str](10, max_size=5)
+    assert box.put_nowait("large", 100)
+    assert not box.put_nowait("small", 1)
+    assert box.get_nowait() == "large"
+    assert all(box.put_nowait("small", 1) for _ in range(4))
+    assert box.put_nowait("large", 100)
+    assert not box.put_nowait("none", 0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(box.put, "last", 1)
+        await anyio.wait_all_tasks_blocked()
+        # What goes does not make room as long as the rest has too much.
+        assert [box.get_nowait() for _ in range(4)] == ["small"] * 4
+        await anyio.wait_all_tasks_blocked()
+        assert box.get_nowait() == "large"
+        assert box.get_nowait() is None
+        await anyio.wait_all_tasks_blocked()
+        assert box.get_nowait() == "last"
+
+
 STEPS = st.lists(st.sampled_from(["put", "take", "cancel"]), max_size=40)
 
 

@@ -21,17 +21,38 @@ MAX_INTEGER_DIGITS: Final = 4_000
 """Digits of one integer. Below the bound from which Python refuses to print an integer again."""
 
 
+MAX_VALUES: Final = 100_000
+"""Values in one text, an empty container counted twice. Two bytes of text can be a value that takes a hundred of memory; no
+real message comes near.
+"""
+
+_VALUE_BYTES: Final = 128
+"""About what a value takes in memory beside its text."""
+
+
 class NotJson(ValueError):
     """The text is not JSON, or it is JSON that cannot be held. Never carries any part of the text."""
 
 
-def parse(text: bytes | str) -> JsonValue:
+class TooManyValues(NotJson):
+    """The text holds more values than it may. ``limit`` is how many those are."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__("the text holds too many values")
+        self.limit = limit
+
+
+def parse(text: bytes | str, *, max_values: int | None = MAX_VALUES) -> JsonValue:
     """The value of one JSON text. Of members with the same name the last one counts.
 
+    :param max_values: how many values it may hold; None for a text of our own, which may hold any number.
     :raises NotJson: bad UTF-8, a byte order mark, bad syntax, too deep, or a number out of range.
+    :raises TooManyValues: it holds more than that. That is found before they are made.
     """
     try:
         decoded = text.decode("utf-8") if isinstance(text, bytes) else text
+        if max_values is not None and _holds_more(decoded, max_values):
+            raise TooManyValues(max_values)
         value = _DECODER.decode(decoded)
     except NotJson:
         raise
@@ -41,6 +62,11 @@ def parse(text: bytes | str) -> JsonValue:
     if decoded.count("[") + decoded.count("{") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
         raise NotJson("the text nests too deep")
     return value
+
+
+def weight(text: bytes) -> int:
+    """About how many bytes of memory the value of this text takes; never far less."""
+    return len(text) + _VALUE_BYTES * (text.count(b",") + text.count(b"[") + text.count(b"{"))
 
 
 def encode(value: JsonValue) -> bytes:
@@ -56,6 +82,21 @@ def encode(value: JsonValue) -> bytes:
         return text.encode("utf-8")
     except UnicodeEncodeError:
         return _ASCII_ENCODER.encode(value).encode("ascii")
+
+
+def _holds_more(text: str, limit: int) -> bool:
+    """Whether the text, if it is JSON, holds more values than this. In a time that its length bounds, whatever it holds."""
+    # Every value but the first follows a mark; counting those in strings too is a fast upper bound.
+    if len(text) < limit or _marks(text) < limit:
+        return False
+    unescaped = text.replace("\\\\", "").replace('\\"', "")
+    # A string is a value or the name of one; more of them than that need not be taken apart.
+    quotes = unescaped.count('"')
+    return quotes > 4 * limit or _marks("".join(unescaped.split('"')[::2])) >= limit
+
+
+def _marks(text: str) -> int:
+    return text.count(",") + text.count("[") + text.count("{")
 
 
 def _constant(_name: str) -> NoReturn:

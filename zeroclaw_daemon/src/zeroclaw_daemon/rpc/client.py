@@ -25,6 +25,7 @@ from zeroclaw_daemon.strict_json import JsonValue
 
 CLIENT_LIMITS: Final = ConnectionLimits(
     frame_bytes=256 * 1024 * 1024,
+    frame_values=None,
     initialize_seconds=None,
     frame_seconds=None,
 )

@@ -18,11 +18,13 @@ from typing import Final, Protocol
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.envelope import (
     Dropped,
+    Envelope,
     Rejected,
     Request,
     Response,
@@ -45,13 +47,17 @@ from zeroclaw_daemon.rpc.framing import READ_BYTES, LineBuffer
 from zeroclaw_daemon.rpc.limits import ConnectionLimits
 from zeroclaw_daemon.rpc.mailbox import Mailbox, MailboxClosed
 from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed, linger
-from zeroclaw_daemon.strict_json import JsonValue
+from zeroclaw_daemon.strict_json import JsonValue, weight
 from zeroclaw_host.errors import ZeroclawError
 
 _WRITE_BATCH_BYTES: Final = 64 * 1024
 """Small frames that wait together are written together, up to about this much."""
 
 _MAX_FAULTS_LOGGED: Final = 20
+
+_MAX_PARSERS: Final = 2
+"""Long lines that are parsed at once, of all connections: the interpreter's lock lets no more be done, and each takes memory."""
+_PARSERS: Final = anyio.lowlevel.RunVar[anyio.CapacityLimiter]("_PARSERS")
 
 _INTERNAL_FAULT: Final = ErrorObject(
     INTERNAL, "the daemon failed at this call; its log says more", {"reason": "internal"}
@@ -102,7 +108,7 @@ class Connection:
         self._handler = handler
         self._limits = limits or ConnectionLimits()
         self._clock = clock or SystemClock()
-        self._inbox = Mailbox[Request | Rejected](self._limits.inbound_requests)
+        self._inbox = Mailbox[Request | Rejected](self._limits.inbound_requests, self._limits.inbound_bytes)
         self._outbox = Mailbox[bytes](self._limits.outbound_frames)
         self._life = anyio.CancelScope()
         self._reading = anyio.CancelScope()
@@ -290,24 +296,34 @@ class Connection:
         return await self._transport.receive(READ_BYTES)
 
     async def _take(self, line: bytes) -> None:
-        envelope = classify(line)
+        envelope = await self._classified(line)
         self._last_words = None
         match envelope:
             case Request() if not envelope.wants_reply and self._handler.observe(envelope):
                 pass
             case Request():
-                await self._queue(envelope)
+                await self._queue(envelope, weight(line))
             case Rejected():
                 self._blame("a malformed frame", envelope.error.code, len(line))
-                await self._queue(envelope)
+                await self._queue(envelope, 0)
             case Response():
                 self._resolve(envelope, len(line))
             case Dropped():
                 self._blame("a malformed response", "response_dropped", len(line), fault=envelope.fault)
 
-    async def _queue(self, item: Request | Rejected) -> None:
+    async def _classified(self, line: bytes) -> Envelope:
+        """What the line is. One that may take long holds up nobody else (RPC-031)."""
+        values = self._limits.frame_values
+        if len(line) <= self._limits.prompt_bytes:
+            return classify(line, values)
+        limiter = _PARSERS.get(None)
+        if limiter is None:
+            _PARSERS.set(limiter := anyio.CapacityLimiter(_MAX_PARSERS))
+        return await anyio.to_thread.run_sync(classify, line, values, limiter=limiter)
+
+    async def _queue(self, item: Request | Rejected, size: int) -> None:
         """Queue what is to be answered. While there is no room nothing is read, so whether the peer goes is watched here."""
-        if self._inbox.put_nowait(item):
+        if self._inbox.put_nowait(item, size):
             return
 
         async def watch() -> None:
@@ -316,7 +332,7 @@ class Connection:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
-            await self._inbox.put(item)
+            await self._inbox.put(item, size)
             tasks.cancel_scope.cancel()
 
     def _blame(self, message: str, action: str, length: int, **facts: str) -> None:

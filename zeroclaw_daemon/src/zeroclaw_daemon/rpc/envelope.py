@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from zeroclaw_daemon.rpc.errors import ErrorObject, InvalidRequest, ParseError
-from zeroclaw_daemon.strict_json import JsonValue, NotJson, encode, parse
+from zeroclaw_daemon.strict_json import MAX_VALUES, JsonValue, NotJson, TooManyValues, encode, parse
 from zeroclaw_host.errors import ZeroclawError
 
 VERSION: Final = "2.0"
@@ -59,10 +59,15 @@ class Dropped:
 Envelope: TypeAlias = Request | Response | Rejected | Dropped
 
 
-def classify(line: bytes) -> Envelope:
-    """What one line is. Total: every sequence of bytes is exactly one of the four (RPC-096…118)."""
+def classify(line: bytes, max_values: int | None = MAX_VALUES) -> Envelope:
+    """What one line is. Total: every sequence of bytes is exactly one of the four (RPC-096…118).
+
+    :param max_values: how many values it may hold; None for any number (RPC-233).
+    """
     try:
-        message = parse(line)
+        message = parse(line, max_values=max_values)
+    except TooManyValues as error:
+        return Rejected(None, ParseError(error.limit))
     except NotJson:
         return Rejected(None, ParseError())
     match message:

@@ -73,13 +73,16 @@ KIND_CODES: Final[Mapping[Kind, int]] = {
 
 
 class ParseError(ZeroclawError):
-    """A line is not JSON. Never says what the line holds."""
+    """A line is not JSON that can be held. Never says what the line holds. ``details`` has ``limit_values`` where it holds more."""
 
     code = "parse_error"
     kind = Kind.INVALID
 
-    def __init__(self) -> None:
-        super().__init__("the line is not acceptable JSON")
+    def __init__(self, limit_values: int | None = None) -> None:
+        if limit_values is None:
+            super().__init__("the line is not acceptable JSON")
+        else:
+            super().__init__(f"a line may hold {limit_values} values", details={"limit_values": limit_values})
 
 
 class InvalidRequest(ZeroclawError):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zeroclaw_daemon.rpc.framing import MAX_FRAME_BYTES
+from zeroclaw_daemon.strict_json import MAX_VALUES
 
 REMOTE_REFUSAL_SECONDS: Final = 5.0
 """To tell a refused client of another machine so: TLS and the WebSocket are negotiated before."""
@@ -17,6 +18,10 @@ class ConnectionLimits:
 
     frame_bytes: int = MAX_FRAME_BYTES
     """Longest line, its line end included (RPC-021)."""
+    frame_values: int | None = MAX_VALUES
+    """Values in one line (RPC-233); None for any number."""
+    prompt_bytes: int = 64 * 1024
+    """A longer line is parsed in a thread, so that others are served meanwhile; a shorter one takes less time than that."""
     initialize_seconds: float | None = 30.0
     """From the accept to a successful ``initialize`` (RPC-024…026); None where there is no handshake to wait for."""
     frame_seconds: float | None = 30.0
@@ -27,6 +32,8 @@ class ConnectionLimits:
     """Frames waiting to be written; whoever produces more waits."""
     inbound_requests: int = 64
     """Requests read and not yet begun; while there are as many, nothing more is read."""
+    inbound_bytes: int = 16 * 1024 * 1024
+    """Memory that these requests take, about; while it is as much, nothing more is read. The last one may go beyond."""
     terminal_seconds: float = 5.0
     """To deliver the error that ends a connection."""
     linger_seconds: float = 1.0

@@ -22,37 +22,40 @@ class Mailbox(Generic[T]):
     """Items in order, from any number of tasks to one.
 
     :param capacity: how many items may lie in it; whoever puts in more waits, in the order of coming.
+    :param max_size: how much they may have together; one that begins below it may go beyond.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, max_size: int | None = None) -> None:
         self._capacity = capacity
-        self._items: deque[T] = deque()
+        self._max_size = max_size
+        self._size = 0
+        self._items: deque[tuple[T, int]] = deque()
         self._putters: deque[anyio.Event] = deque()
         self._getter: anyio.Event | None = None
         self._closed = False
 
-    def put_nowait(self, item: T) -> bool:
+    def put_nowait(self, item: T, size: int = 0) -> bool:
         """Put an item in, if there is room for it and nobody waits for that room.
 
         :raises MailboxClosed: there would be room, but it is closed.
         """
-        if self._putters or len(self._items) >= self._capacity:
+        if self._putters or self._full:
             return False
-        self._add(item)
+        self._add(item, size)
         return True
 
-    async def put(self, item: T) -> None:
+    async def put(self, item: T, size: int = 0) -> None:
         """Put an item in; waits while it is full.
 
         :raises MailboxClosed: it is closed, or was while this waited.
         """
-        if self.put_nowait(item):
+        if self.put_nowait(item, size):
             return
         mine = anyio.Event()
         self._putters.append(mine)
         try:
             await mine.wait()  # for room that is this putter's: nobody overtakes while somebody waits
-            self._add(item)
+            self._add(item, size)
         finally:
             self._putters.remove(mine)
             self._wake_putter()
@@ -94,14 +97,22 @@ class Mailbox(Generic[T]):
         for putter in self._putters:
             putter.set()
 
-    def _add(self, item: T) -> None:
+    @property
+    def _full(self) -> bool:
+        return len(self._items) >= self._capacity or (
+            self._max_size is not None and self._size >= self._max_size
+        )
+
+    def _add(self, item: T, size: int) -> None:
         if self._closed:
             raise MailboxClosed
-        self._items.append(item)
+        self._items.append((item, size))
+        self._size += size
         self._wake_getter()
 
     def _take(self) -> T:
-        item = self._items.popleft()
+        item, size = self._items.popleft()
+        self._size -= size
         self._wake_putter()
         return item
 
@@ -111,5 +122,5 @@ class Mailbox(Generic[T]):
             self._getter = None
 
     def _wake_putter(self) -> None:
-        if self._putters and len(self._items) < self._capacity:
+        if self._putters and not self._full:
             self._putters[0].set()
