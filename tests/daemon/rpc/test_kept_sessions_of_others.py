@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from itertools import product
+from typing import Any
 
 import anyio
 import pytest
@@ -33,7 +35,9 @@ VERBS = ("create", "read", "update", "execute", "delete")
 
 def two_users(*agents: str) -> InForce:
     """Ann and Ben, who may do everything with these agents and their own sessions."""
-    profile = grants(*(f"sessions:{verb}" for verb in VERBS), "system:read", allowed_agents=list(agents))
+    profile = grants(
+        *(f"sessions:{verb}" for verb in VERBS), "system:read", "files:create", allowed_agents=list(agents)
+    )
     return InForce(
         config_of(
             {
@@ -86,6 +90,76 @@ async def test_a_strangers_kept_session_and_one_that_is_not_there_are_the_same(
         assert await ben.call("session/delete", {"sessionId": of_ben}) == {
             "sessionId": of_ben,
             "deleted": True,
+        }
+
+
+_NEW = {"agentAlias": "assistant"}
+_FILE = {"data_b64": "YQ==", "filename": "a"}
+_CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a prompt": ("session/prompt", {"prompt": "?"}),
+    "a prompt with a file": ("session/prompt", {"prompt": "?", "attachments": [{"ref_id": "sha256:a"}]}),
+    "opening it": ("session/new", _NEW),
+    "opening it elsewhere": ("session/new", {**_NEW, "cwd": "/"}),
+    "opening it nowhere": ("session/new", {**_NEW, "cwd": "no/directory"}),
+    "opening it on a surface": ("session/new", {**_NEW, "interactionSurface": "zerocode_code"}),
+    "opening it on an unknown surface": ("session/new", {**_NEW, "interactionSurface": "unheard-of"}),
+    "a decision": ("session/approve", {"requestId": "r", "decision": "allow_once"}),
+    "configuring it": ("session/configure", {"overrides": {"model": "m"}}),
+    "its state": ("session/state", {}),
+    "its transcript": ("session/messages", {}),
+    "cancelling": ("session/cancel", {}),
+    "closing it": ("session/close", {}),
+    "killing it": ("session/kill", {}),
+    "deleting it": ("session/delete", {}),
+    "a file": ("file/attach", {"files": [_FILE]}),
+    "a file that is none": ("file/attach", {"files": [{"data_b64": "?"}]}),
+    "an upload": ("file/upload/begin", {"size_bytes": 1}),
+    "an upload that is too large": ("file/upload/begin", {"size_bytes": 2**40}),
+}
+
+
+@pytest.mark.req("RPC-239")
+@pytest.mark.parametrize("call", _CALLS)
+async def test_no_call_tells_a_live_session_of_somebody_else_from_none(house: Opened, call: str) -> None:
+    """Live, kept or never made: whoever may not use it is told the same, though the daemon has room for no more."""
+    method, params = _CALLS[call]
+    modes = ("acp",) if "interactionSurface" in params else ("acp", "chat")
+    async with (
+        house(authority=judged_by(two_users("*"))) as it,
+        it.daemon.connect(uid=ANN) as ann,
+        it.daemon.connect(uid=BEN) as ben,
+    ):
+        told: list[Any] = []
+        for mode in modes:
+            kept = await ben.new_session(chatMode=mode)
+            await ben.call("session/close", {"sessionId": kept})
+            live = await ben.new_session(chatMode=mode, keepSiblings=True)
+            for session, room in product((live, kept, "none"), (1, 0)):
+                it.live._limit = len(it.live) + room
+                for wanted in modes if method == "session/new" else ("",):
+                    chosen = {"chatMode": wanted} if wanted else {}
+                    told.append(await ann.fail(method, {**params, **chosen, "sessionId": session}))
+            it.live._limit = len(it.live) + 2
+        assert told == [told[0]] * len(told)
+        assert (told[0]["code"], told[0]["data"].get("rule")) == (FORBIDDEN, "session_not_owned")
+        assert not ann.updates
+        assert len(it.live) == len(modes)
+
+
+@pytest.mark.parametrize("mode", ["acp", "chat"])
+async def test_of_an_own_session_each_fault_is_told(house: Opened, mode: str) -> None:
+    """What hides the sessions of others does not hide what is wrong with a call for an own one."""
+    async with house(authority=judged_by(two_users("*"))) as it, it.daemon.connect(uid=ANN) as ann:
+        session = await ann.new_session(chatMode=mode)
+        await ann.call("session/close", {"sessionId": session})
+        asked = {"sessionId": session, "prompt": "?", "attachments": [{"ref_id": "sha256:a"}]}
+        assert (await ann.fail("session/prompt", asked))["data"]["reason"] == "attachment_not_found"
+        wanted = {"agentAlias": "assistant", "sessionId": session, "chatMode": mode}
+        assert (await ann.fail("session/new", {**wanted, "cwd": "/"}))["data"]["member"] == "cwd"
+        it.live._limit = 0
+        assert (await ann.fail("session/new", wanted))["data"]["reason"] == "session_limit"
+        assert (await it.wire.fail("session/prompt", {**asked, "sessionId": "none"}))["data"] == {
+            "reason": "session_not_found"
         }
 
 

@@ -110,6 +110,14 @@ class SessionOpener:
         agent = await self._agents.agent(opening.agent_alias)
         return await self._opened(opening, agent.workspace)
 
+    async def require_kept(self, session_id: str, scope: str | None) -> None:
+        """See that a session that is not live is kept, before anything is said that depends on it.
+
+        :raises SessionNotFound: none is kept. :raises Forbidden: none of the scope's.
+        :raises SessionAmbiguous: both modes keep one. :raises StorageError: it cannot be read.
+        """
+        await only_holder(self._keepers, session_id, scope)
+
     async def revive(self, session_id: str, claim: Claim) -> LiveSession:
         """Make a session live again that a prompt is for (RPC-146). The caller holds the lock of the live sessions, and none
         of this id is live.
@@ -131,7 +139,7 @@ class SessionOpener:
         directory = workspace if opening.workspace is None else None
         while True:
             async with self._sessions.lock:
-                live = self._find(opening)
+                live = await self._find(opening)
                 if live is not None and live.mode is opening.mode:
                     return self._alone(opening, Opened(_rebound(live, opening)))
                 if live is None and directory is not None:
@@ -155,13 +163,22 @@ class SessionOpener:
             self._sessions.evict_siblings(opened.session)
         return opened
 
-    def _find(self, opening: Opening) -> LiveSession | None:
-        """The live session of this id. To an owner, one of somebody else is what one that was never made is."""
+    async def _find(self, opening: Opening) -> LiveSession | None:
+        """The live session of this id; the lock is held.
+
+        To an owner, one of somebody else is what one that was never made is: that is judged before anything else, so that no other
+        refusal tells the one from the other.
+        """
         if opening.session_id is None:
             return None
         live = self._sessions.find(opening.session_id)
-        if live is not None and opening.owner is not None and live.owner != opening.owner:
-            raise not_owned()
+        if opening.owner is not None:
+            if live is not None:
+                own = live.owner == opening.owner
+            else:
+                own = await self._keeper(opening.mode).holds(opening.session_id, opening.owner)
+            if not own:
+                raise not_owned()
         return live
 
     async def _add(self, opening: Opening, directory: str, *, own: bool = False) -> Opened:

@@ -230,6 +230,8 @@ class SessionMethods:
 
         A session that is not live is taken up again, if it was kept (RPC-146).
         """
+        if params.attachments and self._sessions.find(params.session_id) is None:
+            await self._opener.require_kept(params.session_id, self._access.owner(caller))
         if self._sessions.find(params.session_id) is not None:
             self._access.require_turn(caller, params.session_id)
         ticket = self._turns.start(
