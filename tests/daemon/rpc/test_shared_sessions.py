@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from zeroclaw_daemon.rpc.errors import FORBIDDEN
+from zeroclaw_daemon.rpc.errors import FORBIDDEN, SESSION_LIMIT
+from zeroclaw_daemon.sessions.live import MAX_LIVE, MAX_OWNED
 
 pytestmark = pytest.mark.anyio
 
@@ -216,3 +217,51 @@ async def test_what_somebody_allowed_for_good_is_asked_about_in_the_turns_of_oth
         await admin.call("session/approve", decision(await admin.update_of("approval_request"), "allow_once"))
         assert (await admin.answer_to("turn"))["result"]["content"] == "admin\n"
         assert await ran(ada, session, "echo again") == "again\n"
+
+
+# Who takes how much room.
+
+
+@pytest.mark.req("RPC-246")
+@pytest.mark.parametrize("mode", ["acp", "chat"])
+async def test_one_principal_leaves_room_for_others(serving: Serving, mode: str) -> None:
+    async with (
+        serving(config=CONFIG) as daemon,
+        daemon.connect(uid=ADA) as ada,
+        daemon.connect(uid=ADA) as again,
+        daemon.connect(uid=EVE) as eve,
+        daemon.connect() as admin,
+    ):
+        kept = await ada.new_session(chatMode=mode)
+        await ada.call("session/close", {"sessionId": kept})
+        ids = [await ada.new_session(chatMode=mode, keepSiblings=True) for _ in range(MAX_OWNED)]
+        # With another connection, in the other mode, with an id of its own, or by a prompt: it has no more.
+        new = {"agentAlias": "assistant", "chatMode": mode, "keepSiblings": True}
+        other = "chat" if mode == "acp" else "acp"
+        for method, params in (
+            ("session/new", new),
+            ("session/new", {**new, "chatMode": other}),
+            ("session/new", {**new, "sessionId": kept}),
+            ("session/prompt", {"sessionId": kept, "prompt": "hi"}),
+        ):
+            error = await again.fail(method, params)
+            assert (error["code"], error["data"]) == (
+                SESSION_LIMIT, {"reason": "session_limit", "limit": MAX_OWNED},
+            )  # fmt: skip
+        # It joins its own, and replaces one by another of its id.
+        await again.call("session/new", {**new, "sessionId": ids[0]})
+        await again.call("session/new", {**new, "sessionId": ids[0], "chatMode": other})
+        # Everybody else has room, up to what the daemon has in all.
+        await eve.new_session(keepSiblings=True)
+        await admin.call("session/prompt", {"sessionId": kept, "prompt": "hi"})
+        for _ in range(MAX_LIVE - MAX_OWNED - 2):
+            await admin.new_session(keepSiblings=True)
+        error = await admin.fail("session/new", {**new})
+        assert (error["code"], error["data"]) == (
+            SESSION_LIMIT,
+            {"reason": "session_limit", "limit": MAX_LIVE},
+        )
+        # It makes room itself: what an administrator took up for it counts as well.
+        await admin.call("session/close", {"sessionId": kept})
+        await ada.call("session/close", {"sessionId": ids[1]})
+        await ada.call("session/prompt", {"sessionId": kept, "prompt": "hi"})

@@ -16,14 +16,15 @@ class SessionNotFound(ZeroclawError):
 
 
 class SessionLimit(ZeroclawError):
-    """As many sessions are live as may be (RPC-246). ``details`` holds ``limit``."""
+    """As many sessions are live as may be, or as many of the caller's (RPC-246). ``details`` holds ``limit``."""
 
     code = "session_limit"
     kind = Kind.LIMIT
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, own: bool = False) -> None:
+        whose = " of yours" if own else ""
         super().__init__(
-            f"{limit} sessions are live, and no more may be; session/close makes room",
+            f"{limit} sessions{whose} are live, and no more may be; session/close makes room",
             details={"limit": limit},
         )
 

@@ -21,6 +21,11 @@ from zeroclaw_daemon.strict_json import JsonValue
 MAX_LIVE: Final = 64
 """Sessions that are live at once (RPC-246)."""
 
+MAX_OWNED: Final = 16
+"""Those of them that one principal brings about that is held to its own: a quarter, so that it takes nobody else's room. Whoever sees
+every session may close every session, and is bounded by the whole alone.
+"""
+
 
 class ChatMode(StrEnum):
     """Which family of sessions one belongs to; the two share no ids and no store."""
@@ -91,11 +96,13 @@ class LiveSessions:
     holding it, and a turn permit is taken before it, never after.
 
     :param limit: how many there may be.
+    :param owned: how many of them one principal may bring about that is held to its own.
     """
 
-    def __init__(self, limit: int = MAX_LIVE) -> None:
+    def __init__(self, limit: int = MAX_LIVE, owned: int = MAX_OWNED) -> None:
         self.lock = anyio.Lock()
         self._limit = limit
+        self._owned = owned
         self._sessions: dict[str, LiveSession] = {}
 
     def __len__(self) -> int:
@@ -127,12 +134,17 @@ class LiveSessions:
         """Whether this very session, and not another of its id, is live."""
         return self._sessions.get(session.id) is session
 
-    def require_room(self, session_id: str) -> None:
+    def require_room(self, session_id: str, scope: str | None = None) -> None:
         """See that a session of this id can be made live.
 
-        :raises SessionLimit: there are too many.
+        :param scope: the principal that brings it about and is held to its own; None for whoever sees every session.
+        :raises SessionLimit: there are too many, or too many of the scope's.
         """
-        if session_id not in self._sessions and len(self._sessions) >= self._limit:
+        if session_id in self._sessions:
+            return
+        if scope is not None and sum(each.owner == scope for each in self._sessions.values()) >= self._owned:
+            raise SessionLimit(self._owned, own=True)
+        if len(self._sessions) >= self._limit:
             raise SessionLimit(self._limit)
 
     def add(self, session: LiveSession) -> None:

@@ -103,7 +103,7 @@ class SessionOpener:
             workspace, or the live session has another environment (RPC-062).
         :raises SessionMismatch: the session of this id has another agent or another kind of client.
         :raises SessionKilled: the session of this id was killed.
-        :raises SessionLimit: as many sessions are live as may be; none was evicted.
+        :raises SessionLimit: as many sessions are live as may be, or as many of the owner's; none was evicted.
         :raises SessionBusy: the session to replace did not become idle in time.
         :raises StorageError: it cannot be kept.
         """
@@ -129,7 +129,7 @@ class SessionOpener:
         :raises SessionLimit: too many are live. :raises StorageError: it cannot be read.
         """
         mode = await only_holder(self._keepers, session_id, claim.scope)
-        self._sessions.require_room(session_id)
+        self._sessions.require_room(session_id, claim.scope)
         seed = await self._keeper(mode).revive(session_id, claim.scope, claim.allows)
         session = self._live(session_id, mode, seed, claim, claim.scope)
         self._sessions.add(session)
@@ -187,7 +187,7 @@ class SessionOpener:
         :param own: the id is known to be the caller's, because it has the live session of the other mode.
         """
         session_id = opening.session_id if opening.session_id is not None else str(uuid.uuid4())
-        self._sessions.require_room(session_id)
+        self._sessions.require_room(session_id, opening.owner)
         keeper = self._keeper(opening.mode)
         wanted = NewSession(session_id, opening.agent_alias, directory, opening.surface, opening.owner)
         if opening.session_id is None or (own and not await keeper.holds(session_id, None)):
