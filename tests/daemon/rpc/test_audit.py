@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import pytest
+from rosters import InForce, config_of
 
 from zeroclaw_daemon.agent.providers.base import TextDelta
 from zeroclaw_daemon.agent.providers.scripted import Pause, ScriptedProvider
+from zeroclaw_daemon.authority.principal import Evidence, PeerCredential, Principal
+from zeroclaw_daemon.authority.roster import RosterAuthority
+from zeroclaw_daemon.rpc.caller import MAX_BINDINGS_RECORDED, Caller
 
 pytestmark = pytest.mark.anyio
 
 Serving = Callable[..., AbstractAsyncContextManager[Any]]
+
+ANN, BEN = 70001, 70002
 
 
 @pytest.fixture
@@ -94,3 +103,57 @@ async def test_who_is_late_is_named(serving: Serving, told: Callable[[str], list
         daemon.clock.advance(30)
         assert await wire.rest() == []
         assert told("initialize_timeout")[0]["peer"] == "memory:client"
+
+
+async def test_to_introduce_oneself_again_as_the_same_is_nothing_new(
+    serving: Serving, told: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    async with serving() as daemon, daemon.connect() as wire:
+        for _ in range(3):
+            await wire.initialize()
+        assert [fact["principal"] for fact in told("principal_bound")] == ["shared-operator"]
+
+
+async def test_one_connection_cannot_wash_out_the_log_by_changing_whom_it_acts_for(
+    serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    peers = cycle([PeerCredential(1, ANN), PeerCredential(1, BEN)])
+
+    class Changing(RosterAuthority):
+        """For whom every introduction is somebody else's."""
+
+        async def authenticate(self, evidence: Evidence) -> Principal:
+            return await super().authenticate(replace(evidence, credential=next(peers)))
+
+    users = {"ann": {"uid": ANN}, "ben": {"uid": BEN}}
+    profile = {"permission_profiles": {"all": {"admin": True}}}
+    roster = config_of(
+        {"users": {n: {**u, "permission_profiles": ["all"]} for n, u in users.items()}, **profile}
+    )
+    authority = Changing(InForce(roster), None, os.geteuid())
+    async with serving(authority=authority) as daemon, daemon.connect() as wire:
+        for _ in range(MAX_BINDINGS_RECORDED + 5):
+            await wire.initialize()
+    bound = [each for each in caplog.records if "bound to a principal" in each.getMessage()]
+    assert len(bound) == MAX_BINDINGS_RECORDED
+    assert bound[-1].getMessage().endswith("; further ones of this connection are not recorded")
+    assert not any("further" in each.getMessage() for each in bound[:-1])
+
+
+async def test_nothing_is_kept_of_what_a_client_declares_but_whether_it_takes_questions(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    callers: list[Caller] = []
+    behind = Caller.bind
+
+    def bind(caller: Caller, *bound: Any, **named: Any) -> None:
+        callers.append(caller)
+        behind(caller, *bound, **named)
+
+    monkeypatch.setattr(Caller, "bind", bind)
+    declared = {"elicitation": {"form": {"planted": []}, "planted": [[]]}, "planted": [[], []]}
+    async with serving() as daemon, daemon.connect(clientCapabilities=declared):
+        (caller,) = callers
+        assert caller.takes_questions
+        assert "planted" not in repr(vars(caller))

@@ -17,7 +17,7 @@ from zeroclaw_daemon.agent.providers.base import TextDelta
 from zeroclaw_daemon.agent.providers.scripted import Pause, ScriptedProvider
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.authority.roster import RosterAuthority
-from zeroclaw_daemon.rpc.dispatch import MAX_REFUSALS_RECORDED
+from zeroclaw_daemon.rpc.caller import MAX_REFUSALS_RECORDED
 from zeroclaw_daemon.rpc.errors import AUTHENTICATION_REQUIRED, FORBIDDEN, INVALID_PARAMS, SESSION_NOT_FOUND
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import Tool, ToolResult

@@ -28,6 +28,23 @@ def record(
     logger.log(level, message, extra={ATTRIBUTE: {"category": category, "action": action, **facts}})
 
 
+class Ration:
+    """How many records of one kind one connection may cause. A client must not fill the log, and push out what others did.
+
+    :param limit: how many.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+
+    def spend(self, message: str) -> str | None:
+        """The message of the next record; the last one says so. None where there is to be no further one."""
+        if self._left == 0:
+            return None
+        self._left -= 1
+        return message if self._left else f"{message}; further ones of this connection are not recorded"
+
+
 def remedies_of(facts: Mapping[str, object]) -> tuple[Remedy, ...]:
     """What the facts of a record say that can be done, in its order."""
     several = facts.get("remedies")

@@ -33,11 +33,7 @@ class ClientAudience:
     @property
     def takes_questions(self) -> bool:
         """Whether it said that it takes forms, or said nothing at all of what it takes (D-40)."""
-        declared = self.caller.capabilities
-        if declared is None:
-            return True
-        modes = declared.get("elicitation")
-        return isinstance(modes, dict) and (not modes or "form" in modes)  # without any mode, forms are meant
+        return self.caller.takes_questions
 
     def at_hang_up(self, call: Callable[[], None]) -> AbstractContextManager[None]:
         """See :meth:`zeroclaw_daemon.rpc.caller.Link.at_hang_up`."""

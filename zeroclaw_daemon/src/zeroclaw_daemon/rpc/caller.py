@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from zeroclaw_daemon.authority.principal import Principal
+from zeroclaw_daemon.records import Ration
 from zeroclaw_daemon.rpc.models import Result
 from zeroclaw_daemon.rpc.transport.base import Peer
 from zeroclaw_daemon.strict_json import JsonValue
+
+MAX_REFUSALS_RECORDED: Final = 100
+"""Of one connection."""
+
+MAX_BINDINGS_RECORDED: Final = 100
+"""Of one connection, which may change whom it acts for as often as it likes."""
 
 
 class Link(Protocol):
@@ -45,17 +52,18 @@ class Link(Protocol):
 class Caller:
     """A client and what its handshake established. Before the handshake ``principal`` is None and the gate is closed.
 
-    ``client_id`` tells clients apart, nothing more: sessions of one client are siblings (RPC-063). ``capabilities`` is
-    None where the client declared none. ``env`` is what it forwarded of its environment. ``refusals`` counts its calls that
-    were refused for want of a right.
+    ``client_id`` tells clients apart, nothing more: sessions of one client are siblings (RPC-063). ``takes_questions`` says
+    whether it takes forms, as it declared. ``env`` is what it forwarded of its environment. ``refusals`` and ``bindings`` bound
+    the records of calls that were refused for want of a right, and of whom it acts for.
     """
 
     def __init__(self) -> None:
         self.principal: Principal | None = None
         self.client_id: str = ""
-        self.capabilities: dict[str, JsonValue] | None = None
+        self.takes_questions = True
         self.env: Mapping[str, str] = {}
-        self.refusals = 0
+        self.refusals = Ration(MAX_REFUSALS_RECORDED)
+        self.bindings = Ration(MAX_BINDINGS_RECORDED)
         self._link: Link | None = None
 
     def attach(self, link: Link) -> None:
@@ -69,11 +77,11 @@ class Caller:
             raise RuntimeError("a caller was used before its connection")
         return self._link
 
-    def bind(self, principal: Principal, client_id: str, capabilities: dict[str, JsonValue] | None) -> None:
+    def bind(self, principal: Principal, client_id: str, *, takes_questions: bool) -> None:
         """Open the gate for this principal. A later handshake replaces an earlier one as a whole (RPC-046)."""
         self.principal = principal
         self.client_id = client_id
-        self.capabilities = capabilities
+        self.takes_questions = takes_questions
         self.link.mark_ready()
 
 

@@ -21,7 +21,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from zeroclaw_daemon.clock import Clock, SystemClock
-from zeroclaw_daemon.records import record
+from zeroclaw_daemon.records import Ration, record
 from zeroclaw_daemon.rpc.envelope import (
     Dropped,
     Envelope,
@@ -53,7 +53,8 @@ from zeroclaw_host.errors import ZeroclawError
 _WRITE_BATCH_BYTES: Final = 64 * 1024
 """Small frames that wait together are written together, up to about this much."""
 
-_MAX_FAULTS_LOGGED: Final = 20
+_MAX_FAULTS_RECORDED: Final = 20
+"""Of one connection."""
 
 _MAX_PARSERS: Final = 2
 """Long lines that are parsed at once, of all connections: the interpreter's lock lets no more be done, and each takes memory."""
@@ -122,7 +123,7 @@ class Connection:
         self._asked: dict[str, _Asked] = {}
         self._last_words: ErrorObject | None = None
         self._next_id = 0
-        self._faults = 0
+        self._faults = Ration(_MAX_FAULTS_RECORDED)
         self._frame_left = self._limits.frame_seconds
 
     @property
@@ -337,11 +338,8 @@ class Connection:
 
     def _blame(self, message: str, action: str, length: int, **facts: str) -> None:
         """Warn of what the peer sent, unless it was warned of often enough: one peer must not fill the log."""
-        self._faults += 1
-        if self._faults == _MAX_FAULTS_LOGGED:
-            message = f"{message}; further ones of this connection are not recorded"
-        if self._faults <= _MAX_FAULTS_LOGGED:
-            record(logger, logging.WARNING, message, action=action, length=length, **facts)
+        if (words := self._faults.spend(message)) is not None:
+            record(logger, logging.WARNING, words, action=action, length=length, **facts)
 
     def _resolve(self, response: Response, length: int) -> None:
         asked = self._asked.get(response.id) if isinstance(response.id, str) else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final
 
 from zeroclaw_daemon.authority.principal import AuthenticationFailed, Authority, Forbidden, Principal
 from zeroclaw_daemon.records import record
@@ -19,10 +18,6 @@ from zeroclaw_daemon.rpc.errors import InitializeRequired, UnknownMethod
 from zeroclaw_daemon.rpc.methods.table import TABLE, Signature
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import ZeroclawError
-
-MAX_REFUSALS_RECORDED: Final = 100
-"""Of one connection."""
-_NO_FURTHER: Final = "; further ones of this connection are not recorded"
 
 logger = logging.getLogger(__name__)
 
@@ -93,19 +88,14 @@ def _check_place(method: Signature, caller: Caller) -> None:
 
 
 def _audit(method: Signature, caller: Caller, error: ZeroclawError) -> None:
-    """Record a refusal: who wanted what, and the rule. Nothing that the caller sent, paths included.
-
-    One client must not fill the log with its refusals, and push out what others did.
-    """
-    caller.refusals += 1
-    if caller.refusals > MAX_REFUSALS_RECORDED:
+    """Record a refusal: who wanted what, and the rule. Nothing that the caller sent, paths included."""
+    if (words := caller.refusals.spend("a call was refused")) is None:
         return
-    last = caller.refusals == MAX_REFUSALS_RECORDED
     facts = {name: error.details[name] for name in ("rule", "grant") if name in error.details}
     if caller.principal is not None:
         facts |= {"principal": caller.principal.id, "provider": caller.principal.provider}
     record(
-        logger, logging.WARNING, f"a call was refused{_NO_FURTHER if last else ''}",
+        logger, logging.WARNING, words,
         action="denied", category="audit", outcome="failure",
         peer=caller.link.peer.label, method=method.name, reason=error.code, **facts,
     )  # fmt: skip

@@ -93,17 +93,19 @@ class Handshake:
         principal = await self._authority.authenticate(
             Evidence(peer.credential, params.auth_token, params.auth_provider, local=peer.local)
         )
+        bound = caller.principal
         caller.bind(
             principal,
             _client_id(params.tui_id) or caller.client_id or _new_client_id(),
-            params.client_capabilities,
+            takes_questions=_takes_questions(params.client_capabilities),
         )
         caller.env = dict(params.env or {}) if may_forward(caller, self._authority) else {}
-        record(
-            logger, logging.INFO, "a client is bound to a principal",
-            action="principal_bound", category="audit",
-            peer=peer.label, principal=principal.id, provider=principal.provider,
-        )  # fmt: skip
+        if principal != bound and (words := caller.bindings.spend("a client is bound to a principal")):
+            record(
+                logger, logging.INFO, words,
+                action="principal_bound", category="audit",
+                peer=peer.label, principal=principal.id, provider=principal.provider,
+            )  # fmt: skip
         return InitializeResult(
             protocol_version=PROTOCOL_VERSION,
             server_version=self._version,
@@ -113,6 +115,16 @@ class Handshake:
             auth_methods=list(self._authority.methods),
             principal_id=principal.id,
         )
+
+
+def _takes_questions(declared: dict[str, Any] | None) -> bool:
+    """All that is kept of what a client declares, which may be as large as a line: whether it takes forms, or said nothing at
+    all of what it takes (D-40).
+    """
+    if declared is None:
+        return True
+    modes = declared.get("elicitation")
+    return isinstance(modes, dict) and (not modes or "form" in modes)  # without any mode, forms are meant
 
 
 def _client_id(claimed: str | None) -> str | None:
