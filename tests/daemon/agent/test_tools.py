@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -192,7 +193,35 @@ async def test_a_schema_that_cannot_be_used_is_a_failure_and_fetches_nothing(sch
 async def test_many_faults_are_told_a_few_at_a_time() -> None:
     tool = Repeat(schema={"properties": {f"p{n}": {"type": "string"} for n in range(9)}})
     result = await call(tool, "{" + ",".join(f'"p{n}": 1' for n in range(9)) + "}")
-    assert (result.error or "").endswith("; and 4 more")
+    assert (result.error or "").endswith("; and more")
+    assert (result.error or "").count(" is not of type ") == 5
+
+
+async def test_five_faults_are_all_of_them() -> None:
+    tool = Repeat(schema={"properties": {f"p{n}": {"type": "string"} for n in range(9)}})
+    result = await call(tool, "{" + ",".join(f'"p{n}": 1' for n in range(5)) + "}")
+    assert (result.error or "").count(" is not of type ") == 5
+    assert "more" not in (result.error or "")
+
+
+async def test_what_is_wrong_with_arguments_is_told_in_bounds_however_large_they_are() -> None:
+    tool = Repeat(schema={"properties": {f"p{n}": {"type": "string", "maxLength": 9} for n in range(9)}})
+    arguments = {f"p{n}": "x" * 100_000 for n in range(9)}
+    told = (await call(tool, json.dumps(arguments))).error or ""
+    assert len(told) < 2000
+    assert told.startswith('the arguments do not fit: p0: "xxx')
+    assert told.count('" is longer than 9 characters') == 5
+    nested = (
+        await call(Repeat(schema={"additionalProperties": False}), json.dumps({"k" * 100_000: 1}))
+    ).error
+    assert len(nested or "") < 500
+
+
+async def test_the_name_of_a_tool_that_there_is_not_is_told_in_bounds() -> None:
+    told = (await call(Repeat(), "{}", name="n" * 100_000)).error or ""
+    assert told.startswith("there is no tool nnn")
+    assert told.endswith("the tools are: repeat")
+    assert len(told) < 200
 
 
 def test_two_tools_may_not_have_one_name() -> None:

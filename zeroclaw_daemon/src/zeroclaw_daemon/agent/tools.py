@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, cast
 
 import jsonschema_rs
@@ -20,6 +21,12 @@ from zeroclaw_host.worlds.kinds import Tool, ToolResult
 
 _MAX_VIOLATIONS: Final = 5
 """How many faults of its arguments the model is told at once."""
+
+_MAX_FAULT_CHARACTERS: Final = 300
+"""Of one fault. What is wrong is told with the argument in it, which may be as large as a line."""
+
+_MAX_NAME_CHARACTERS: Final = 100
+"""Of the name of a tool that there is not: a model makes it up."""
 
 _MAX_EVIDENCE_LINES: Final = 12
 """How much of a plugin's traceback or output goes into the conversation, where every line costs."""
@@ -90,7 +97,9 @@ class ToolRegistry:
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(self.names) or "none"
-            return _failure(f"there is no tool {call.name}; the tools are: {known}")
+            return _failure(
+                f"there is no tool {_cut(call.name, _MAX_NAME_CHARACTERS)}; the tools are: {known}"
+            )
         try:
             arguments = parse(call.arguments)
         except NotJson:
@@ -116,18 +125,19 @@ class ToolRegistry:
             return (
                 f"the tool {tool.name} cannot be called: its parameter schema is not usable ({error.args[0]})"
             )
-        faults = [
-            f"{'.'.join(map(str, fault.instance_path)) or 'the object'}: {fault.message}"
-            for fault in validator.iter_errors(arguments)
-        ]
-        if not faults:
+        # One more than are told: whether there are further ones is worth saying, and to count them all is not.
+        found = list(islice(validator.iter_errors(arguments), _MAX_VIOLATIONS + 1))
+        if not found:
             return None
-        more = len(faults) - _MAX_VIOLATIONS
-        return (
-            "the arguments do not fit: "
-            + "; ".join(faults[:_MAX_VIOLATIONS])
-            + (f"; and {more} more" if more > 0 else "")
-        )
+        faults = [
+            _cut(
+                f"{'.'.join(map(str, fault.instance_path)) or 'the object'}: {fault.message}",
+                _MAX_FAULT_CHARACTERS,
+            )
+            for fault in found[:_MAX_VIOLATIONS]
+        ]
+        further = "; and more" if len(found) > _MAX_VIOLATIONS else ""
+        return f"the arguments do not fit: {'; '.join(faults)}{further}"
 
     def _validator(self, tool: Tool) -> jsonschema_rs.Draft202012Validator:
         validator = self._validators.get(tool.name)
@@ -138,6 +148,14 @@ class ToolRegistry:
             )
             self._validators[tool.name] = validator
         return validator
+
+
+def _cut(text: str, characters: int) -> str:
+    """The text, the middle left out where it is longer: how it begins says which argument it is, how it ends what is wrong."""
+    if len(text) <= characters:
+        return text
+    half = (characters - 1) // 2
+    return f"{text[:half]}…{text[-half:]}"
 
 
 def _told(error: ZeroclawError) -> str:
