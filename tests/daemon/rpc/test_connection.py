@@ -15,8 +15,8 @@ import pytest
 
 from zeroclaw_daemon.clock import ManualClock
 from zeroclaw_daemon.rpc.connection import Connection
-from zeroclaw_daemon.rpc.envelope import Envelope, Request, classify
-from zeroclaw_daemon.rpc.errors import ConnectionLost, InvalidParams, RemoteError
+from zeroclaw_daemon.rpc.envelope import Envelope, Request, classify, result_line
+from zeroclaw_daemon.rpc.errors import ConnectionLost, FrameTooLarge, InvalidParams, RemoteError
 from zeroclaw_daemon.rpc.limits import ConnectionLimits
 from zeroclaw_daemon.rpc.transport.base import Transport
 from zeroclaw_daemon.rpc.transport.memory import memory_pair
@@ -583,6 +583,40 @@ async def test_a_line_of_too_many_values_is_refused_and_the_connection_stays(wir
         assert refused["error"]["data"] == {"reason": "parse_error", "limit_values": 20}
         await wire.send({"jsonrpc": "2.0", "method": "m", "params": [0], "id": 2})
         assert (await wire.receive())["result"] == [0]
+
+
+@pytest.mark.req("RPC-251")
+async def test_an_answer_that_does_not_fit_in_a_line_is_an_error_and_one_that_just_does_is_sent(
+    wire_over: WireOver, caplog: pytest.LogCaptureFixture
+) -> None:
+    params = ["x" * 900]
+    fits = len(result_line(params, 1))
+    for limit, expected in ((fits, {"result": params}), (fits - 1, None)):
+        limits = ConnectionLimits(initialize_seconds=None, sent_bytes=limit)
+        async with connection(wire_over, limits=limits) as (wire, _, _handler):
+            await wire.send({"jsonrpc": "2.0", "method": "m", "params": params, "id": 1})
+            answer = await wire.receive()
+            if expected is None:
+                assert answer["error"]["code"] == -32603
+                assert answer["error"]["data"] == {"reason": "answer_too_large", "limit_bytes": limit}
+            else:
+                assert answer["result"] == params
+            await wire.send({"jsonrpc": "2.0", "method": "m", "params": params})  # nobody waits for it
+            await wire.send({"jsonrpc": "2.0", "method": "m", "params": [1], "id": 2})
+            assert (await wire.receive())["result"] == [1]
+    assert [r.getMessage() for r in caplog.records] == ["an answer does not fit in a line"]
+
+
+@pytest.mark.req("RPC-251")
+async def test_what_is_told_or_asked_and_does_not_fit_in_a_line_is_not_sent(wire_over: WireOver) -> None:
+    limits = ConnectionLimits(initialize_seconds=None, sent_bytes=200)
+    async with connection(wire_over, limits=limits) as (wire, served, _handler):
+        with pytest.raises(FrameTooLarge):
+            await served.notify("m", ["x" * 200])
+        with pytest.raises(FrameTooLarge):
+            await served.request("m", ["x" * 200])
+        await served.notify("m", [1])
+        assert (await wire.receive())["params"] == [1]
 
 
 async def test_one_client_cannot_fill_the_log_with_its_faults(

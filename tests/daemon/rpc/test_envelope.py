@@ -259,6 +259,15 @@ IDS = st.one_of(
 )
 
 
+@pytest.mark.parametrize(("length", "accepted"), [(16 * 1024, True), (16 * 1024 + 1, False)])
+def test_an_id_has_a_bound_because_its_answer_repeats_it(length: int, accepted: bool) -> None:
+    envelope = classify(b'{"jsonrpc":"2.0","method":"m","id":"' + b"x" * length + b'"}')
+    if accepted:
+        assert isinstance(envelope, Request)
+    else:
+        assert_rejected(envelope, INVALID_REQUEST, None)
+
+
 @pytest.mark.req("RPC-088")
 @given(IDS)
 @example(2**53 + 1)

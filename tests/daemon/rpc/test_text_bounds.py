@@ -71,3 +71,10 @@ async def test_a_longer_text_is_refused_before_anything_looks_at_it(
         assert str(limit) in problem
         answer = await wire.ask(method, {**params, member: "a" * limit})
         assert "problems" not in answer.get("error", {}).get("data", {}), answer
+
+
+async def test_a_member_that_the_client_named_is_told_in_bounds(serving: Serving) -> None:
+    async with serving() as daemon, daemon.connect() as wire:
+        error = await wire.fail("initialize", {"env": {"n" * 100_000: 1}})
+        assert error["data"]["problems"][0]["member"] == ("env." + "n" * MAX_NAME)[:MAX_NAME]
+        assert len(str(error)) < 2000

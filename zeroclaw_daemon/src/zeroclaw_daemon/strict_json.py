@@ -72,16 +72,13 @@ def weight(text: bytes) -> int:
 def encode(value: JsonValue) -> bytes:
     """Compact UTF-8 without raw line ends, so that one value is one line.
 
-    A lone surrogate, which JSON can escape but UTF-8 cannot hold, makes the whole text plain ASCII.
+    A lone surrogate, which UTF-8 cannot hold, is escaped, as JSON can do.
 
     :raises ValueError: a number is not finite, or a value is no JSON.
     :raises TypeError: a value is of a type that JSON does not have.
     """
-    text = _ENCODER.encode(value)
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        return _ASCII_ENCODER.encode(value).encode("ascii")
+    # Python's own way of escaping half a pair is JSON's; there is no such half outside of strings.
+    return _ENCODER.encode(value).encode("utf-8", "backslashreplace")
 
 
 def _holds_more(text: str, limit: int) -> bool:
@@ -133,4 +130,3 @@ def _children(node: JsonValue) -> Sequence[JsonValue]:
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_constant, parse_int=_integer, parse_float=_float)
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-_ASCII_ENCODER: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))

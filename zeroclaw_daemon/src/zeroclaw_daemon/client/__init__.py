@@ -10,7 +10,8 @@
         print(turn.result.stop_reason)
 
 An error of the daemon is a :class:`RemoteError` with its ``code`` and ``reason``; a daemon that is gone is a
-:class:`ConnectionLost`, at once, for everything that was asked and not answered (RPC-251).
+:class:`ConnectionLost`, at once, for everything that was asked and not answered (RPC-251). A call that does not fit in a line of
+the protocol is a :class:`FrameTooLarge`; it is not sent, and everything else goes on.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from zeroclaw_daemon.client.updates import (
     TurnComplete,
     Update,
 )
-from zeroclaw_daemon.rpc.errors import ConnectionLost, RemoteError
+from zeroclaw_daemon.rpc.errors import ConnectionLost, FrameTooLarge, RemoteError
 from zeroclaw_daemon.sessions.asking import Decision
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Decision",
     "Declined",
     "Dismissed",
+    "FrameTooLarge",
     "HistoryTrimmed",
     "OtherUpdate",
     "PlanChanged",

@@ -10,8 +10,8 @@ from typing import Final
 from zeroclaw_daemon.agent.asking import QuestionFailed
 from zeroclaw_daemon.agent.events import ApprovalRequested
 from zeroclaw_daemon.rpc.caller import Caller
-from zeroclaw_daemon.rpc.errors import ConnectionLost, RemoteError
-from zeroclaw_daemon.rpc.updates import UPDATE, members
+from zeroclaw_daemon.rpc.errors import ConnectionLost, FrameTooLarge, RemoteError
+from zeroclaw_daemon.rpc.updates import members, tell
 from zeroclaw_daemon.strict_json import JsonValue
 
 ELICIT: Final = "elicitation/create"
@@ -41,12 +41,12 @@ class ClientAudience:
 
     async def show(self, request: ApprovalRequested) -> None:
         """Show a tool that waits for consent (RPC-128)."""
-        await self.caller.link.notify(UPDATE, {"sessionId": self.session_id, **members(request)})
+        await tell(self.caller.link, {"sessionId": self.session_id, **members(request)})
 
     async def elicit(self, message: str, schema: JsonValue) -> JsonValue:
         """Ask with a form (RPC-087).
 
-        :raises QuestionFailed: the client answered with an error, or went.
+        :raises QuestionFailed: the client answered with an error, or went, or the question does not fit in a line.
         """
         params = {"sessionId": self.session_id, "message": message, "mode": "form", "requestedSchema": schema}
         try:
@@ -55,5 +55,7 @@ class ClientAudience:
             # Not chained: what the client says of it is for no log (RPC-119).
             code = error.error.code
             raise QuestionFailed(f"the client answered the question with an error ({code})") from None
+        except FrameTooLarge as error:
+            raise QuestionFailed("the question does not fit in a line of the protocol") from error
         except ConnectionLost as error:
             raise QuestionFailed("the client went while it was asked") from error

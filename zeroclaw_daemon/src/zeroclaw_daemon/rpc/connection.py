@@ -36,6 +36,7 @@ from zeroclaw_daemon.rpc.envelope import (
 )
 from zeroclaw_daemon.rpc.errors import (
     INTERNAL,
+    AnswerTooLarge,
     ConnectionLost,
     ErrorObject,
     FrameTimeout,
@@ -182,21 +183,26 @@ class Connection:
     # What calls do with it.
 
     async def notify(self, method: str, params: JsonValue) -> None:
-        """Send a notification. Waits while the queue is full; does nothing once nobody reads."""
-        await self._send(notification_line(method, params))
+        """Send a notification. Waits while the queue is full; does nothing once nobody reads.
+
+        :raises FrameTooLarge: it does not fit in a line; nothing was sent.
+        """
+        await self._send(self._checked(notification_line(method, params)))
 
     async def request(self, method: str, params: JsonValue) -> JsonValue:
         """Ask the peer and wait for its answer. Whoever calls bounds the time.
 
         :raises RemoteError: the peer answered with an error.
         :raises ConnectionLost: the peer can answer no more.
+        :raises FrameTooLarge: it does not fit in a line; nothing was sent.
         """
         request_id = f"zc-out-{self._next_id}"
+        line = self._checked(request_line(method, params, request_id))
         self._next_id += 1
         asked = self._asked[request_id] = _Asked()
         try:
             if not self._hung_up:
-                await self._send(request_line(method, params, request_id))
+                await self._send(line)
                 await asked.answered.wait()
         finally:
             del self._asked[request_id]
@@ -337,7 +343,7 @@ class Connection:
             tasks.cancel_scope.cancel()
 
     def _blame(self, message: str, action: str, length: int, **facts: str) -> None:
-        """Warn of what the peer sent, unless it was warned of often enough: one peer must not fill the log."""
+        """Warn of what the peer sent or asked for, unless it was warned of often enough: one peer must not fill the log."""
         if (words := self._faults.spend(message)) is not None:
             record(logger, logging.WARNING, words, action=action, length=length, **facts)
 
@@ -369,8 +375,12 @@ class Connection:
             await self._send(error_line(error_object(item.error), item.id))
             return
         line = await self._outcome(item)
-        if item.wants_reply:
-            await self._send(line)
+        if not item.wants_reply:
+            return
+        if len(line) > self._limits.sent_bytes:
+            self._blame("an answer does not fit in a line", "answer_too_large", len(line))
+            line = error_line(error_object(AnswerTooLarge(self._limits.sent_bytes)), item.id)
+        await self._send(line)
 
     async def _outcome(self, request: Request) -> bytes:
         try:
@@ -383,6 +393,11 @@ class Connection:
             return error_line(_INTERNAL_FAULT, request.id)
 
     # Writing.
+
+    def _checked(self, line: bytes) -> bytes:
+        if len(line) > self._limits.sent_bytes:
+            raise FrameTooLarge(self._limits.sent_bytes)
+        return line
 
     async def _send(self, line: bytes) -> None:
         rest = self._send_now(line)

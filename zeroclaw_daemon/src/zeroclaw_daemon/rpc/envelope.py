@@ -18,6 +18,9 @@ VERSION: Final = "2.0"
 PROTOCOL_VERSION: Final = 1
 """The version of the protocol inside the envelopes, as ``initialize`` negotiates it (RPC-039)."""
 
+MAX_ID_CHARACTERS: Final = 16 * 1024
+"""Of the id of a request, which its answer repeats. Ids of ten thousand are in the protocol's tests (RPC-088)."""
+
 RequestId: TypeAlias = str | int | float | None
 Params: TypeAlias = "dict[str, JsonValue] | list[JsonValue]"
 
@@ -111,7 +114,13 @@ def _classify_object(message: dict[str, JsonValue]) -> Envelope:
 def _classify_request(message: dict[str, JsonValue]) -> Request | Rejected:
     request_id = message.get("id")
     if not _is_id(request_id):
-        return Rejected(None, InvalidRequest("id", "the id of a request is a string, a number or null"))
+        return Rejected(
+            None,
+            InvalidRequest(
+                "id",
+                f"the id of a request is a string of up to {MAX_ID_CHARACTERS} characters, a number or null",
+            ),
+        )
     if not _is_version(message.get("jsonrpc")):
         return Rejected(request_id, InvalidRequest("version", 'the member jsonrpc must be the string "2.0"'))
     if "params" in message and not isinstance(message["params"], (dict, list)):
@@ -140,7 +149,9 @@ def _classify_response(message: dict[str, JsonValue]) -> Response | Dropped:
 
 
 def _is_id(value: JsonValue) -> bool:
-    return value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool))
+    if isinstance(value, str):
+        return len(value) <= MAX_ID_CHARACTERS
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
 def _is_version(value: JsonValue) -> bool:

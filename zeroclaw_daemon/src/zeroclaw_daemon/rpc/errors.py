@@ -107,6 +107,19 @@ class FrameTooLarge(ZeroclawError):
         )
 
 
+class AnswerTooLarge(ZeroclawError):
+    """An answer does not fit in a line of the protocol. ``details`` holds ``limit_bytes``."""
+
+    code = "answer_too_large"
+    kind = Kind.LIMIT
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(
+            f"the answer does not fit in a line, which may have {limit_bytes} bytes",
+            details={"limit_bytes": limit_bytes},
+        )
+
+
 class FrameTimeout(ZeroclawError):
     """A line was begun and not ended in time (RPC-027). ``details`` holds ``limit_ms``."""
 

@@ -18,6 +18,8 @@ class ConnectionLimits:
 
     frame_bytes: int = MAX_FRAME_BYTES
     """Longest line, its line end included (RPC-021)."""
+    sent_bytes: int = MAX_FRAME_BYTES
+    """Longest line that is sent: the bound binds both peers (RPC-251)."""
     frame_values: int | None = MAX_VALUES
     """Values in one line (RPC-233); None for any number."""
     prompt_bytes: int = 64 * 1024

@@ -84,7 +84,7 @@ class Params(BaseModel):
             faults = error.errors(include_input=False, include_url=False, include_context=False)[
                 :_MAX_PROBLEMS
             ]
-        problems = [{"member": ".".join(map(str, fault["loc"])), "problem": fault["msg"]} for fault in faults]
+        problems = [{"member": _where(fault["loc"]), "problem": fault["msg"]} for fault in faults]
         details: dict[str, object] = {"problems": problems}
         if isinstance(index := next(iter(faults[0]["loc"][1:]), None), int):
             details["index"] = index
@@ -130,6 +130,11 @@ class SnakeResult(Result):
     """Result of such a family, written in snake_case."""
 
     model_config = ConfigDict(frozen=True, alias_generator=None, populate_by_name=True)
+
+
+def _where(location: tuple[int | str, ...]) -> str:
+    """A member, as its fault names it. Where the client chose its name, that has any length."""
+    return ".".join(map(str, location))[:MAX_NAME]
 
 
 def _same(left: JsonValue, right: JsonValue) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from zeroclaw_daemon.agent.events import (
@@ -16,11 +16,23 @@ from zeroclaw_daemon.agent.events import (
     ToolReturned,
 )
 from zeroclaw_daemon.agent.messages import AssistantMessage, Message, UserMessage
+from zeroclaw_daemon.rpc.caller import Link
+from zeroclaw_daemon.rpc.errors import FrameTooLarge
+from zeroclaw_daemon.rpc.framing import MAX_FRAME_BYTES
+from zeroclaw_daemon.sessions.store.payloads import TRUNCATED
 from zeroclaw_daemon.sessions.ticket import SessionEvent, TurnEnded
-from zeroclaw_daemon.strict_json import JsonValue
+from zeroclaw_daemon.strict_json import JsonValue, encode
 
 UPDATE: Final = "session/update"
 """The notification that carries what happens in a turn."""
+
+MAX_VALUE_BYTES: Final = MAX_FRAME_BYTES - 256 * 1024
+"""Of one value in a line, as JSON; what is around it, the id of a request among it, has room in the rest."""
+
+PIECE_CHARACTERS: Final = 256 * 1024
+"""Of a text that does not fit in a line. As JSON, six bytes each at most: four such texts fit in one."""
+
+_CHARACTER_BYTES: Final = 6
 
 Told: TypeAlias = SessionEvent | ApprovalRequested
 """What a client may be told of."""
@@ -70,7 +82,42 @@ def members(event: Told) -> dict[str, JsonValue]:
                 "unsatisfiableFloor": event.unsatisfiable,
             }
         case TurnEnded(outcome, content, reason):
-            return {"type": "turn_complete", "outcome": outcome.value, "content": content, "reason": reason}
+            return {
+                "type": "turn_complete",
+                "outcome": outcome.value,
+                "content": fitting(content),
+                "reason": reason,
+            }
+
+
+async def tell(link: Link, update: Mapping[str, JsonValue]) -> None:
+    """Send an update; as several, or cut, where it does not fit in a line."""
+    try:
+        await link.notify(UPDATE, update)
+    except FrameTooLarge:
+        for piece in _pieces(update):
+            await link.notify(UPDATE, piece)
+
+
+def fitting(value: JsonValue) -> JsonValue:
+    """The value, if it fits in a line beside what is small; else the beginning of its text."""
+    if isinstance(value, str) and len(value) * _CHARACTER_BYTES <= MAX_VALUE_BYTES:
+        return value
+    return value if len(encode(value)) <= MAX_VALUE_BYTES else _beginning(value)
+
+
+def _pieces(update: Mapping[str, JsonValue]) -> Iterator[dict[str, JsonValue]]:
+    text = update.get("text")
+    if isinstance(text, str):
+        for start in range(0, len(text), PIECE_CHARACTERS):
+            yield {**update, "text": text[start : start + PIECE_CHARACTERS]}
+    else:
+        yield {name: _beginning(value) for name, value in update.items()}
+
+
+def _beginning(value: JsonValue) -> JsonValue:
+    text = value if isinstance(value, str) else encode(value).decode()
+    return value if len(text) <= PIECE_CHARACTERS else text[:PIECE_CHARACTERS] + TRUNCATED
 
 
 def trimmed_before(history: Sequence[Message], shown: int) -> dict[str, JsonValue]:

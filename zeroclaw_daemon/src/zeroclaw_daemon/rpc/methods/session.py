@@ -16,7 +16,7 @@ from zeroclaw_daemon.rpc.audience import ClientAudience
 from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.methods.file_models import MAX_FILES
 from zeroclaw_daemon.rpc.models import Id, Name, Params, PathText, Result
-from zeroclaw_daemon.rpc.updates import UPDATE, members, trimmed_before
+from zeroclaw_daemon.rpc.updates import fitting, members, tell, trimmed_before
 from zeroclaw_daemon.sessions.errors import SessionNotFound
 from zeroclaw_daemon.sessions.lifecycle import SessionLifecycle
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
@@ -213,11 +213,9 @@ class SessionMethods:
         session = opened.session
         if opened.trimmed:
             told = trimmed_before(session.history, session.shown)
-            await caller.link.notify(UPDATE, {"sessionId": session.id, **told})
+            await tell(caller.link, {"sessionId": session.id, **told})
         if session.plan:
-            await caller.link.notify(
-                UPDATE, {"sessionId": session.id, "type": "plan", "entries": session.plan}
-            )
+            await tell(caller.link, {"sessionId": session.id, "type": "plan", "entries": session.plan})
         return NewResult(
             session_id=session.id,
             agent_alias=session.agent_alias,
@@ -252,7 +250,7 @@ class SessionMethods:
         return PromptResult(
             session_id=params.session_id,
             stop_reason="cancelled" if ended.outcome is Outcome.CANCELLED else "end_turn",
-            content=ended.content,
+            content=fitting(ended.content),
         )
 
     def _worded(self, params: PromptParams) -> str:
@@ -350,6 +348,6 @@ def _updates(caller: Caller, params: PromptParams) -> Sink:
         update: dict[str, JsonValue] = {"sessionId": params.session_id, **members(event)}
         if isinstance(event, TurnEnded) and params.client_turn_generation is not None:
             update["clientTurnGeneration"] = params.client_turn_generation
-        await caller.link.notify(UPDATE, update)
+        await tell(caller.link, update)
 
     return send

@@ -13,6 +13,7 @@ from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.errors import InvalidParams
 from zeroclaw_daemon.rpc.methods.session import SessionParams
 from zeroclaw_daemon.rpc.models import Params, Result
+from zeroclaw_daemon.rpc.updates import fitting
 from zeroclaw_daemon.sessions.live import ChatMode
 from zeroclaw_daemon.sessions.reading import SessionReader
 from zeroclaw_daemon.sessions.store.acp import MAX_LISTED as MAX_LISTED_ACP
@@ -171,11 +172,11 @@ def _place_of(cursor: str) -> Place:
 def _entry(entry: Entry) -> MessageEntry:
     return MessageEntry(
         role=entry.role,
-        content=entry.content,
+        content=fitting(entry.content),
         kind=entry.kind,
         tool_call_id=entry.tool_call_id,
         tool_name=entry.tool_name,
-        tool_input=entry.tool_input,
+        tool_input=fitting(entry.tool_input),
         tool_output=entry.tool_output,
         created_at=entry.created_at,
     )
