@@ -51,7 +51,11 @@ class InitializeParams(Params):
 
 def _encodable(text: str) -> bool:
     """Whether a process can be given this text: half of a surrogate pair cannot be passed on."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class InitializeResult(Result):
