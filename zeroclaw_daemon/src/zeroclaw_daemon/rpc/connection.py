@@ -303,7 +303,11 @@ class Connection:
         return await self._transport.receive(READ_BYTES)
 
     async def _take(self, line: bytes) -> None:
-        envelope = await self._classified(line)
+        values = self._limits.frame_values
+        if len(line) <= self._limits.prompt_bytes:
+            envelope = classify(line, values)
+        else:
+            envelope = await _classified_beside(line, values)
         self._last_words = None
         match envelope:
             case Request() if not envelope.wants_reply and self._handler.observe(envelope):
@@ -317,16 +321,6 @@ class Connection:
                 self._resolve(envelope, len(line))
             case Dropped():
                 self._blame("a malformed response", "response_dropped", len(line), fault=envelope.fault)
-
-    async def _classified(self, line: bytes) -> Envelope:
-        """What the line is. One that may take long holds up nobody else (RPC-031)."""
-        values = self._limits.frame_values
-        if len(line) <= self._limits.prompt_bytes:
-            return classify(line, values)
-        limiter = _PARSERS.get(None)
-        if limiter is None:
-            _PARSERS.set(limiter := anyio.CapacityLimiter(_MAX_PARSERS))
-        return await anyio.to_thread.run_sync(classify, line, values, limiter=limiter)
 
     async def _queue(self, item: Request | Rejected, size: int) -> None:
         """Queue what is to be answered. While there is no room nothing is read, so whether the peer goes is watched here."""
@@ -458,3 +452,11 @@ class Connection:
                     peer=self.peer.label,
                 )
                 raise TransportClosed
+
+
+async def _classified_beside(line: bytes, max_values: int | None) -> Envelope:
+    """What a long line is, found in a thread: it holds up nobody else (RPC-031)."""
+    limiter = _PARSERS.get(None)
+    if limiter is None:
+        _PARSERS.set(limiter := anyio.CapacityLimiter(_MAX_PARSERS))
+    return await anyio.to_thread.run_sync(classify, line, max_values, limiter=limiter)

@@ -6,6 +6,7 @@ of the time that a small call takes.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Generic, TypeVar
 
@@ -25,7 +26,7 @@ class Mailbox(Generic[T]):
     :param max_size: how much they may have together; one that begins below it may go beyond.
     """
 
-    def __init__(self, capacity: int, max_size: int | None = None) -> None:
+    def __init__(self, capacity: int, max_size: float = math.inf) -> None:
         self._capacity = capacity
         self._max_size = max_size
         self._size = 0
@@ -99,9 +100,7 @@ class Mailbox(Generic[T]):
 
     @property
     def _full(self) -> bool:
-        return len(self._items) >= self._capacity or (
-            self._max_size is not None and self._size >= self._max_size
-        )
+        return len(self._items) >= self._capacity or self._size >= self._max_size
 
     def _add(self, item: T, size: int) -> None:
         if self._closed:
