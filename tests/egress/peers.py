@@ -31,6 +31,8 @@ class Peer:
         port: int = 0,
     ) -> None:
         self.accepted = 0
+        self.served = 0
+        """Connections whose thread has begun."""
         self.address = address
         self._handler = handler
         self._tls = tls
@@ -53,6 +55,7 @@ class Peer:
             thread = threading.Thread(target=self._handle, args=(accepted,))
             self._threads.append(thread)
             thread.start()
+            self.served += 1
 
     def _handle(self, accepted: socket.socket) -> None:
         with accepted, suppress(OSError):

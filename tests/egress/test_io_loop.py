@@ -29,14 +29,17 @@ Make = Callable[..., Any]
 
 @pytest.fixture
 def opened(ask: Make, network: Make) -> Iterator[Callable[..., Connection]]:
-    """Opens connections to peers, and closes them with the test."""
+    """Opens connections to peers that serve them, and closes them with the test."""
     net = network({"a.example": [["127.0.0.1"]]}, max_connections=64)
     made: list[Connection] = []
 
     def open_to(server: peers.Peer) -> Connection:
+        before = server.served
         made.append(
             net.dialer.open(ask("a.example", server.port, tls=TlsMode.NONE), Deadline(peers.PATIENCE))
         )
+        # The system has connected before the peer's thread begins, which a test may count among those that were there.
+        assert peers.eventually(lambda: server.served > before)
         return made[-1]
 
     yield open_to
