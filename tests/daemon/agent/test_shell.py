@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -264,3 +265,64 @@ def test_surroundings_do_not_show_what_a_client_forwarded() -> None:
     around = Surroundings(environment={"TOKEN": "hidden"})
     assert "hidden" not in repr(around)
     assert "hidden" not in repr(TurnSite({}, around))
+
+
+async def test_what_makes_itself_a_session_of_its_own_ends_with_the_command(tmp_path: Path) -> None:
+    ended = await shell(
+        "setsid sleep 1000 & (setsid sh -c 'echo $$ >> pids; sleep 1000 & echo $! >> pids; wait' &)"
+        " ; echo $! >> pids; while test $(wc -l < pids) -lt 3; do :; done",
+        tmp_path,
+    )
+    assert ended.status == 0
+    children = [int(line) for line in (tmp_path / "pids").read_text().split()]
+    assert len(children) == 3
+    assert not any(map(runs, children))
+
+
+@pytest.mark.parametrize(
+    "command", ["kill -STOP $PPID", "kill -HUP $PPID; kill -INT $PPID; kill -TERM $PPID"]
+)
+async def test_a_command_that_holds_up_its_supervisor_ends_all_the_same(tmp_path: Path, command: str) -> None:
+    pids = tmp_path / "pids"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(
+            lambda: shell(f"{command}; sleep 1000 & echo $$ $! > new; mv new pids; wait", tmp_path)
+        )
+        await until(pids.exists)
+        tasks.cancel_scope.cancel()
+    assert not any(runs(int(pid)) for pid in pids.read_text().split())
+
+
+async def test_a_pipe_that_nobody_reads_ends_who_writes_to_it_and_nothing_can_be_typed(
+    tmp_path: Path,
+) -> None:
+    ended = await shell("yes | head -n 1; echo ${PIPESTATUS[0]}; readlink /proc/$$/fd/0", tmp_path)
+    assert ended.output == "y\n141\n/dev/null\n"
+
+
+RUNS_A_COMMAND = """
+import os, sys
+import anyio
+from zeroclaw_daemon.agent.built_in.shell import run
+from zeroclaw_daemon.clock import SystemClock
+command = "sleep 1000 & echo $$ $! > new; setsid sleep 1000 & echo $! >> new; mv new pids; wait"
+anyio.run(lambda: run(
+    command, directory=sys.argv[1], environment={"PATH": os.environ["PATH"]}, seconds=1000, clock=SystemClock()
+))
+"""
+
+
+async def test_the_commands_of_a_daemon_that_is_killed_end_with_it(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    daemon = await anyio.open_process(
+        [sys.executable, "-c", RUNS_A_COMMAND, str(tmp_path)], stdin=None, stdout=None, stderr=None
+    )
+    try:
+        await until(lambda: pids.exists() or daemon.returncode is not None)
+        children = [int(line) for line in pids.read_text().split()]
+        assert all(map(runs, children))
+        assert len(children) == 3
+    finally:
+        daemon.kill()
+        await daemon.wait()
+    await until(lambda: not any(map(runs, children)))

@@ -1,14 +1,18 @@
-"""One shell command as a group of processes that ends as a whole, whatever ends it."""
+"""One shell command with everything that it starts, which ends as a whole, whatever ends it: the daemon's own end too."""
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -23,8 +27,12 @@ _READ_BYTES: Final = 64 * 1024
 _PIPE_BYTES: Final = 1024 * 1024
 """What a pipe holds at most, unless an administrator raised the system's own bound."""
 _REAP_SECONDS: Final = 5.0
-"""For a killed shell to be gone."""
+"""For everything that was killed to be gone."""
 _SHELL: Final = "bash"
+_SUPERVISED: Final = (
+    sys.executable, "-I", "-S", "-X", "utf8", str(Path(__file__).with_name("supervisor.py"))
+)  # fmt: skip
+"""What runs :mod:`.supervisor`: nothing of the environment or of what is installed has a say in it."""
 
 
 class ShellUnavailable(ZeroclawError):
@@ -76,8 +84,8 @@ class BoundedOutput:
 async def run(
     command: str, *, directory: str, environment: Mapping[str, str], seconds: float, clock: Clock
 ) -> Ended:
-    """Run a command to its end, or to the end of its time. However this ends, cancelled too, none of the command's processes
-    is left but one that made itself a session of its own.
+    """Run a command to its end, or to the end of its time. However this ends, cancelled or by the end of this process too, none of
+    the command's processes is left. One that ends its supervisor, or that has other rights than this process, can be.
 
     :raises ShellUnavailable: it could not be started.
     """
@@ -93,19 +101,18 @@ async def run(
 
 @dataclass(frozen=True, slots=True)
 class _Shell:
-    """A shell that leads a group of its own. ``exited`` is a descriptor that can be read once it has exited, ``pipe`` the one
-    that it prints to.
-
-    It is not reaped before its group is ended: until then its number, which is its group's, belongs to nobody else.
+    """A shell under its supervisor, which is ``process`` and ends as the shell did. ``exited`` is a descriptor that can be read
+    once all of it is over, ``pipe`` the one that it prints to, ``held`` the one by which the supervisor knows that it is wanted.
     """
 
     process: subprocess.Popen[bytes]
     exited: int
     pipe: int
+    held: int
 
     def kill(self) -> None:
-        """End the whole group."""
-        _kill(self.process)
+        """End all of it."""
+        _let_go(self.process, self.held)
 
     def close(self) -> None:
         """Reap it, if it has exited, and close what is open."""
@@ -118,24 +125,30 @@ def _start(command: str, directory: str, environment: Mapping[str, str]) -> _She
     if not hasattr(os, "pidfd_open"):
         raise ShellUnavailable("commands can be run on Linux alone")
     try:
-        pipe, printed = os.pipe()
-        with ExitStack() as undo:
+        path = shutil.which(_SHELL, path=os.pathsep.join(os.get_exec_path(environment)))
+        if path is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        with ExitStack() as undo, ExitStack() as theirs:
+            pipe, printed = os.pipe()
             undo.callback(os.close, pipe)
-            try:
-                process = subprocess.Popen(
-                    [_SHELL, "-c", "--", command],
-                    cwd=directory,
-                    env=dict(environment),
-                    stdin=subprocess.DEVNULL,
-                    stdout=printed,
-                    stderr=printed,
-                    start_new_session=True,
-                )
-            finally:
-                os.close(printed)
+            theirs.callback(os.close, printed)
+            holds, held = os.pipe()
+            theirs.callback(os.close, holds)
+            letting_go = undo.enter_context(ExitStack())
+            letting_go.callback(os.close, held)
+            process = subprocess.Popen(
+                [*_SUPERVISED, path, _SHELL, "-c", "--", command],
+                cwd=directory,
+                env=dict(environment),
+                stdin=holds,
+                stdout=printed,
+                stderr=printed,
+                start_new_session=True,
+            )
+            letting_go.pop_all()
             undo.callback(process.wait)
-            undo.callback(_kill, process)
-            shell = _Shell(process, os.pidfd_open(process.pid), pipe)
+            undo.callback(_let_go, process, held)
+            shell = _Shell(process, os.pidfd_open(process.pid), pipe, held)
             os.set_blocking(pipe, False)
             undo.pop_all()
             return shell
@@ -146,26 +159,27 @@ def _start(command: str, directory: str, environment: Mapping[str, str]) -> _She
         raise ShellUnavailable(f"the shell cannot be started: {why}") from error
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+def _let_go(supervisor: subprocess.Popen[bytes], held: int) -> None:
+    """Have a supervisor end everything and exit. The command may have stopped it."""
+    os.close(held)
+    supervisor.send_signal(signal.SIGCONT)
 
 
 @asynccontextmanager
 async def _ended(shell: _Shell) -> AsyncGenerator[None]:
-    """After the block, the whole group of the shell is ended and nothing is open."""
+    """After the block, everything that the shell started is ended and nothing is open."""
     try:
         yield
     finally:
         shell.kill()
-        # One that hangs in the kernel cannot be waited for; it is reaped when a later command starts.
+        # What hangs in the kernel cannot be waited for; the supervisor is reaped when a later command starts.
         with anyio.move_on_after(_REAP_SECONDS, shield=True):
             await anyio.wait_readable(shell.exited)
         shell.close()
 
 
 async def _collect(shell: _Shell, output: BoundedOutput) -> None:
-    """Take what is printed until the shell has exited. What others of its group still print then is not waited for."""
+    """Take what is printed until the shell has exited and what it left is ended."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_pump, shell.pipe, output)
         await anyio.wait_readable(shell.exited)
