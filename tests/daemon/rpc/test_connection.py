@@ -540,6 +540,29 @@ async def test_what_waits_of_one_client_is_bounded_by_what_it_holds_and_nothing_
                 assert (await wire.receive())["id"] == number
 
 
+@pytest.mark.req("RPC-030", "RPC-031")
+async def test_what_waits_for_one_client_is_bounded_by_its_bytes_and_nothing_is_lost(
+    wire_over: WireOver,
+) -> None:
+    limits = ConnectionLimits(initialize_seconds=None, outbound_bytes=2000)
+    async with connection(wire_over, limits=limits, capacity=1000) as (wire, served, _handler):
+        told: list[int] = []
+
+        async def tell() -> None:
+            for number in range(12):
+                await served.notify("m", [number, "x" * 900])
+                told.append(number)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tell)
+            await anyio.wait_all_tasks_blocked()
+            # Of what the writer has not taken three wait, the last of them beyond the bound. Without it, all would be told.
+            assert told == list(range(len(told)))
+            assert 3 <= len(told) <= 8
+            for number in range(12):
+                assert (await wire.receive())["params"][0] == number
+
+
 async def test_a_line_that_weighs_more_than_may_wait_is_served_all_the_same(wire_over: WireOver) -> None:
     limits = ConnectionLimits(initialize_seconds=None, inbound_bytes=10)
     async with connection(wire_over, limits=limits) as (wire, _, _handler):

@@ -10,6 +10,7 @@ import pytest
 
 from zeroclaw_daemon.rpc.description.schemas import params_schema
 from zeroclaw_daemon.rpc.errors import INVALID_PARAMS
+from zeroclaw_daemon.rpc.methods.handshake import MAX_VARIABLES
 from zeroclaw_daemon.rpc.methods.table import TABLE
 from zeroclaw_daemon.rpc.models import MAX_NAME, MAX_PATH, MAX_TOKEN
 
@@ -78,3 +79,10 @@ async def test_a_member_that_the_client_named_is_told_in_bounds(serving: Serving
         error = await wire.fail("initialize", {"env": {"n" * 100_000: 1}})
         assert error["data"]["problems"][0]["member"] == ("env." + "n" * MAX_NAME)[:MAX_NAME]
         assert len(str(error)) < 2000
+
+
+async def test_an_environment_of_too_many_variables_is_not_looked_at_one_by_one(serving: Serving) -> None:
+    async with serving() as daemon, daemon.connect() as wire:
+        error = await wire.fail("initialize", {"env": {f"n{n}": 1 for n in range(MAX_VARIABLES + 1)}})
+        assert [problem["member"] for problem in error["data"]["problems"]] == ["env"]
+        await wire.initialize(env={f"n{n}": "1" for n in range(MAX_VARIABLES)})

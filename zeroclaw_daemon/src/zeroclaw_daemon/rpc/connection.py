@@ -111,7 +111,7 @@ class Connection:
         self._limits = limits or ConnectionLimits()
         self._clock = clock or SystemClock()
         self._inbox = Mailbox[Request | Rejected](self._limits.inbound_requests, self._limits.inbound_bytes)
-        self._outbox = Mailbox[bytes](self._limits.outbound_frames)
+        self._outbox = Mailbox[bytes](self._limits.outbound_frames, self._limits.outbound_bytes)
         self._life = anyio.CancelScope()
         self._reading = anyio.CancelScope()
         self._handshake = anyio.CancelScope()
@@ -398,7 +398,7 @@ class Connection:
         if rest:
             # Once the connection has ended, what a call still wants to say interests nobody.
             with suppress(MailboxClosed):
-                await self._outbox.put(rest)
+                await self._outbox.put(rest, len(rest))
 
     def _send_now(self, line: bytes) -> bytes:
         """Write what the system takes at once, where nothing is before it; what is left for the writer.

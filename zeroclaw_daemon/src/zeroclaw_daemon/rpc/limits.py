@@ -32,6 +32,8 @@ class ConnectionLimits:
     """For the peer to take one frame (RPC-030)."""
     outbound_frames: int = 64
     """Frames waiting to be written; whoever produces more waits."""
+    outbound_bytes: int = 16 * 1024 * 1024
+    """Bytes of these frames; while as many wait, whoever produces more waits too. The last one may go beyond."""
     inbound_requests: int = 64
     """Requests read and not yet begun; while there are as many, nothing more is read."""
     inbound_bytes: int = 16 * 1024 * 1024

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from typing import Annotated, Any, Final
 
 from pydantic import Field, StringConstraints, field_validator
@@ -18,6 +18,7 @@ from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.envelope import PROTOCOL_VERSION
 from zeroclaw_daemon.rpc.errors import ProtocolMismatch
 from zeroclaw_daemon.rpc.models import MAX_TOKEN, Name, Params, Result
+from zeroclaw_daemon.strict_json import JsonValue
 
 MAX_VARIABLES: Final = 10_000
 """Of a client's environment."""
@@ -37,6 +38,14 @@ class InitializeParams(Params):
     client_capabilities: dict[str, Any] | None = None
     tui_id: Name | None = None
     env: Annotated[dict[str, str] | None, Field(repr=False, max_length=MAX_VARIABLES)] = None
+
+    @field_validator("env", mode="before")
+    @classmethod
+    def _has_a_bounded_number(cls, env: JsonValue) -> JsonValue:
+        # Before each is looked at: there may be as many faults.
+        if isinstance(env, Sized) and len(env) > MAX_VARIABLES:
+            raise ValueError(f"a client may forward {MAX_VARIABLES} variables")
+        return env
 
     @field_validator("env")
     @classmethod
