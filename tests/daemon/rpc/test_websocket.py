@@ -99,10 +99,10 @@ class Gate:
                 assert "result" in await ask(peer, "initialize", {"authToken": self.token})
             yield peer
 
-    def raw(self) -> socket.socket:
+    def raw(self, source: str = "127.0.0.1") -> socket.socket:
         """A connection that speaks nothing yet."""
         peer = socket.create_connection(
-            ("127.0.0.1", int(self.listener.endpoint.split(":")[2].split("/")[0]))
+            ("127.0.0.1", int(self.listener.endpoint.split(":")[2].split("/")[0])), source_address=(source, 0)
         )
         peer.setblocking(False)
         return peer
@@ -501,13 +501,55 @@ async def test_the_time_to_introduce_oneself_covers_the_negotiation(gate: Gates,
 async def test_the_ceiling_counts_who_has_not_negotiated_yet(gate: Gates) -> None:
     limits = ServerLimits(max_connections=2, refusal_seconds=PATIENCE)
     async with gate(limits=limits) as served:
-        with served.raw():
-            async with served.connect(), served.connect(greet=False) as refused:
-                assert (await hear(refused))["error"]["data"] == {"reason": "connection_limit", "limit": 2}
-                assert await goodbye(refused) == 1001
+        async with served.connect():
+            with served.raw() as silent:
+                await served.until(lambda: served.server.open_connections == 2)
+                async with served.connect(), served.connect(greet=False) as refused:
+                    assert await read_all(silent) == b""
+                    assert (await hear(refused))["error"]["data"] == {
+                        "reason": "connection_limit",
+                        "limit": 2,
+                    }
+                    assert await goodbye(refused) == 1001
         await served.until(lambda: served.server.open_connections == 0)
         async with served.connect() as peer:
             assert "result" in await ask(peer, "status")
+
+
+@pytest.mark.req("RPC-035")
+async def test_silent_connections_keep_nobody_out_who_has_a_token(
+    gate: Gates, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = ServerLimits(max_connections=3, refusal_seconds=PATIENCE)
+    async with gate(limits=limits) as served:
+        silent = [served.raw() for _ in range(9)]
+        await served.until(lambda: served.server.open_connections == 3)
+        async with served.connect() as first, served.connect() as second, served.connect() as third:
+            for peer in silent:
+                assert await read_all(peer) == b""
+                peer.close()
+            for peer in (first, second, third):
+                assert "result" in await ask(peer, "status")
+            async with served.connect(greet=False) as refused:
+                assert (await hear(refused))["error"]["data"]["reason"] == "connection_limit"
+        await served.until(lambda: served.server.open_connections == 0)
+    told = [getattr(record, "zeroclaw", {}).get("action") for record in caplog.records]
+    assert told.count("connection_limit") == 1
+
+
+async def test_of_the_strangers_one_of_the_host_gives_way_that_has_the_most(gate: Gates) -> None:
+    async with gate(limits=ServerLimits(max_connections=3)) as served:
+        lone = served.raw("127.0.0.2")
+        crowd = [served.raw("127.0.0.3"), served.raw("127.0.0.3")]
+        await served.until(lambda: served.server.open_connections == 3)
+        async with served.connect() as peer:
+            assert await read_all(crowd[0]) == b""
+            assert "result" in await ask(peer, "status")
+            for waiting in (lone, crowd[1]):
+                with pytest.raises(BlockingIOError):
+                    waiting.recv(1)
+        for each in (lone, *crowd):
+            each.close()
 
 
 @pytest.mark.req("RPC-021", "RPC-023")

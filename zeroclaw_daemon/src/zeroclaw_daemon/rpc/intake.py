@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, asynccontextmanager
 
@@ -26,6 +27,10 @@ logger = logging.getLogger(__name__)
 class Intake:
     """Accepts the connections of one listener and serves them, up to its ceiling (RPC-033…036).
 
+    Whoever reaches a port of this machine can connect to it without having anything to show, and as often as it likes. So at the
+    ceiling a stranger gives way to the next connection: a peer of another machine that has not introduced itself, the one that
+    has waited the longest of the host that has the most of them.
+
     :param presence: where every connection that is served is counted; one that is refused is not (RPC-222).
     :param at_goodbye: called with a client that is gone, after its turns have ended.
     """
@@ -46,7 +51,7 @@ class Intake:
         self._clock = clock
         self._presence = presence
         self._at_goodbye = at_goodbye
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, Caller] = {}
         self._refusing = False
         self._notices = 0
         self._left = anyio.Event()
@@ -90,7 +95,13 @@ class Intake:
             if len(self._connections) < self._limits.max_connections:
                 self._refusing = False
                 self._admit(transport, tasks)
+            elif (stranger := self._stranger()) is not None:
+                self._tell_of_ceiling()
+                del self._connections[stranger]
+                stranger.abort()
+                self._admit(transport, tasks)
             else:
+                self._tell_of_ceiling()
                 self._refuse(transport, tasks)
 
     def disconnect(self) -> None:
@@ -108,7 +119,7 @@ class Intake:
         handler = CallerHandler(self._dispatcher, caller)
         connection = Connection(transport, handler, limits=self._limits.connection, clock=self._clock)
         caller.attach(connection)
-        self._connections.add(connection)
+        self._connections[connection] = caller
         present = ExitStack()
         present.enter_context(self._presence.counted())
         record(
@@ -126,18 +137,30 @@ class Intake:
             try:
                 await connection.run()
             finally:
-                self._connections.discard(connection)
+                self._connections.pop(connection, None)
                 self._left.set()
                 self._left = anyio.Event()
                 self._at_goodbye(caller)
 
-    def _refuse(self, transport: Transport, tasks: anyio.abc.TaskGroup) -> None:
+    def _stranger(self) -> Connection | None:
+        """The one that is to give way, if there is any; the oldest come first."""
+        strangers = [
+            connection
+            for connection, caller in self._connections.items()
+            if caller.principal is None and not connection.peer.local
+        ]
+        hosts = Counter(_host(connection) for connection in strangers)
+        return max(strangers, key=lambda connection: hosts[_host(connection)], default=None)
+
+    def _tell_of_ceiling(self) -> None:
         if not self._refusing:
             self._refusing = True
             record(
                 logger, logging.WARNING, "connections are refused: the ceiling is reached",
                 action="connection_limit", limit=self._limits.max_connections, endpoint=self.endpoint,
             )  # fmt: skip
+
+    def _refuse(self, transport: Transport, tasks: anyio.abc.TaskGroup) -> None:
         if self._notices >= self._limits.refusal_notices:
             transport.close()
             return
@@ -156,3 +179,8 @@ class Intake:
         finally:
             transport.close()
             self._notices -= 1
+
+
+def _host(connection: Connection) -> str:
+    """The address without the port, which is another one each time."""
+    return connection.peer.label.rpartition(":")[0]
