@@ -41,6 +41,8 @@ def imported(module: Path) -> set[str]:
 
 
 KNOWING = {
+    # A process of its own that waits for two pipes, and talks to nobody.
+    "agent/built_in/supervisor.py": {"select"},
     # Which certificates a model server may show; httpx has the connection.
     "agent/providers/remote.py": {"ssl"},
     # What a handler of a signal may use of the event loop has no other name.
