@@ -20,6 +20,7 @@ from zeroclaw_daemon.sessions.store.records import NewSession
 pytestmark = pytest.mark.anyio
 
 BEGAN = datetime(2026, 1, 2, tzinfo=UTC)
+PATIENCE = 60
 MODES = pytest.mark.parametrize("mode", list(ChatMode))
 
 
@@ -45,6 +46,14 @@ async def kept(durable: DurableSessions, mode: ChatMode, work: str) -> None:
         )
 
 
+async def recovered(durable: DurableSessions, mode: ChatMode) -> None:
+    """Bring the turn that was begun to its end."""
+    if mode is ChatMode.ACP:
+        assert await durable.acp.write(lambda store: store.recover("s"))
+    else:
+        assert await durable.chats.write(lambda store: store.recover("s"))
+
+
 async def turn_of(durable: DurableSessions, mode: ChatMode) -> str | None:
     if mode is ChatMode.ACP:
         found = await durable.acp.read(lambda store: store.find("s"))
@@ -55,10 +64,33 @@ async def turn_of(durable: DurableSessions, mode: ChatMode) -> str | None:
 
 
 @MODES
-async def test_whoever_reads_waits_for_whoever_takes_it_up(durable: DurableSessions, mode: ChatMode) -> None:
+async def test_whoever_reads_what_was_finished_waits_for_nobody(
+    durable: DurableSessions, mode: ChatMode
+) -> None:
     live = LiveSessions()
     reader = SessionReader(live, durable)
     await kept(durable, mode, "made")
+    live.add(LiveSession("s", "agent", mode, "/work", TurnPermit(ManualClock())))
+    async with live.lock:
+        with anyio.fail_after(PATIENCE):
+            assert (await reader.window("s", None, mode=mode, limit=10, before=None)).total == 0
+            await kept(durable, mode, "begun")  # of the live session, which goes on
+            await reader.window("s", None, mode=mode, limit=10, before=None)
+            assert await turn_of(durable, mode) == "t"
+        live.remove(live.get("s"))
+        await recovered(durable, mode)
+        with anyio.fail_after(PATIENCE):
+            assert (await reader.window("s", None, mode=mode, limit=10, before=None)).total == 2
+
+
+@MODES
+async def test_whoever_reads_what_was_broken_off_waits_for_whoever_takes_it_up(
+    durable: DurableSessions, mode: ChatMode
+) -> None:
+    live = LiveSessions()
+    reader = SessionReader(live, durable)
+    await kept(durable, mode, "made")
+    await kept(durable, mode, "begun")
     shown: list[int] = []
 
     async def read() -> None:
@@ -69,10 +101,11 @@ async def test_whoever_reads_waits_for_whoever_takes_it_up(durable: DurableSessi
         tasks.start_soon(read)
         await anyio.wait_all_tasks_blocked()
         assert live.lock.statistics().tasks_waiting == 1
-        await kept(durable, mode, "begun")  # as if by the session that is about to be live
+        await recovered(durable, mode)  # by the session that is about to be live, which begins a turn then
+        await kept(durable, mode, "begun")
         live.add(LiveSession("s", "agent", mode, "/work", TurnPermit(ManualClock())))
     assert await turn_of(durable, mode) == "t"
-    assert shown == [0 if mode is ChatMode.ACP else 1]
+    assert shown == [2 if mode is ChatMode.ACP else 3]
 
 
 @MODES

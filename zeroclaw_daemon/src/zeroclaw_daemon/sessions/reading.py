@@ -70,12 +70,25 @@ class SessionReader:
         work: Callable[[AcpStore | ChatStore], Read],
     ) -> Read:
         found = mode or await self._mode(session_id, scope)
-        # Nobody makes it live meanwhile: the turn of a live session goes on, and is not to be recovered.
-        async with self._live.lock:
-            live = self._live.find(session_id)
-            if live is None or live.mode is not found:
-                await self._recover(session_id, scope, found)
+        # Whoever reads waits for nobody, unless there is something to recover.
+        if not self._is_live(session_id, found) and await self._broken_off(session_id, scope, found):
+            # Nobody makes it live meanwhile: the turn of a live session goes on, and is not to be recovered.
+            async with self._live.lock:
+                if not self._is_live(session_id, found):
+                    await self._recover(session_id, scope, found)
         return await (self._acp.read(work) if found is ChatMode.ACP else self._chat.read(work))
+
+    def _is_live(self, session_id: str, mode: ChatMode) -> bool:
+        live = self._live.find(session_id)
+        return live is not None and live.mode is mode
+
+    async def _broken_off(self, session_id: str, scope: str | None, mode: ChatMode) -> bool:
+        """Whether a turn has no end that was written."""
+        if mode is ChatMode.ACP:
+            stored = await self._acp.read(lambda store: store.find(session_id, scope))
+        else:
+            stored = await self._chat.read(lambda store: store.find(session_id, scope))
+        return stored is not None and stored.turn_id is not None
 
     async def _recover(self, session_id: str, scope: str | None, mode: ChatMode) -> None:
         """Bring what a turn left behind into the transcript."""
