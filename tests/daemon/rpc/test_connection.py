@@ -588,7 +588,7 @@ async def test_a_long_line_is_parsed_in_a_thread_and_keeps_its_place(
         for pad in (100, 0, 101, 0)
     ]
     short, at, long = len(frames[1]), len(frames[0]), len(frames[2])
-    limits = ConnectionLimits(initialize_seconds=None, prompt_bytes=at)
+    limits = ConnectionLimits(initialize_seconds=None, inline_bytes=at)
     async with connection(wire_over, limits=limits) as (wire, _, _handler):
         await wire.send(*frames)
         answers = [(await wire.receive())["result"] for _ in frames]

@@ -304,7 +304,7 @@ class Connection:
 
     async def _take(self, line: bytes) -> None:
         values = self._limits.frame_values
-        if len(line) <= self._limits.prompt_bytes:
+        if len(line) <= self._limits.inline_bytes:
             envelope = classify(line, values)
         else:
             envelope = await _classified_beside(line, values)
