@@ -23,7 +23,7 @@ class ConnectionLimits:
     frame_values: int | None = MAX_VALUES
     """Values in one line (RPC-233); None for any number."""
     inline_bytes: int = 64 * 1024
-    """A longer line is parsed in a thread, so that others are served meanwhile; for a shorter one a thread takes longer."""
+    """A longer line is parsed in a thread, so that others are served meanwhile; a shorter one takes milliseconds at most."""
     initialize_seconds: float | None = 30.0
     """From the accept to a successful ``initialize`` (RPC-024…026); None where there is no handshake to wait for."""
     frame_seconds: float | None = 30.0
