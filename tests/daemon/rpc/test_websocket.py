@@ -659,6 +659,28 @@ async def test_a_peer_that_takes_nothing_ends_alone_and_its_turn_with_it(gate: G
         assert (await ask(other, "session/state", {"sessionId": session}))["result"]["state"] == "idle"
 
 
+@pytest.mark.req("RPC-030")
+async def test_a_peer_that_sends_pings_and_reads_no_answer_ends(gate: Gates) -> None:
+    clock = ManualClock()
+    # A client's frame is masked; with a mask of zeros it is as it would be without.
+    ping = b"\x89\xfd" + bytes(4) + bytes(125)
+    async with (
+        gate(clock=clock, tls=False, web=WebSocketLimits(ping_seconds=1e9)) as served,
+        served.connect() as peer,
+    ):
+        peer.transport.pause_reading()
+        await served.until(lambda: clock.waits == 1)
+
+        def given_up() -> bool:
+            while not (peer.transport.is_closing() or peer.transport.get_write_buffer_size()):
+                peer.transport.write(ping * 500)
+            clock.advance(30.1)  # nothing ends by that but a write that the peer does not take
+            return served.server.open_connections == 0
+
+        await served.until(given_up)
+        peer.transport.abort()
+
+
 # The end.
 
 

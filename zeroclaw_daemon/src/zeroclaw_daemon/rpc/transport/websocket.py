@@ -53,6 +53,8 @@ class WebSocketLimits:
     """Between one sign of life and the next question for one."""
     pong_seconds: float = 20.0
     """For the peer to answer that question."""
+    reply_seconds: float = 30.0
+    """For the peer to take what the protocol itself answers to it: whoever sends pings is to read the answers."""
 
 
 class WebSocketTransport:
@@ -222,7 +224,8 @@ class WebSocketTransport:
         else:
             self._lost = True
         async with self._sending:
-            await self._write_out()
+            with self._clock.move_on_after(self._limits.reply_seconds):
+                await self._write_out()
 
     async def _arrived(self) -> bytes | None:
         """Some bytes; none at their end; None when it is time for a sign of life instead."""
