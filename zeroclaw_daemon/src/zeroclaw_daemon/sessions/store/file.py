@@ -84,7 +84,9 @@ class SessionFile:
         self._max_rebuilt = max_rebuilt
         self._steps = steps or StoreSteps()
         self._writing = threading.RLock()
-        self._forgotten = True  # what a process deleted that was killed then may be in the log
+        self._log_tells = (
+            True  # of what is deleted, as far as is known: who deleted last may have been killed
+        )
         self._lock = threading.Lock()
         self._idle: list[tuple[sqlite3.Connection, Identity]] = []
         weakref.finalize(self, _close_all, self._idle)  # for who does not call close
@@ -120,7 +122,7 @@ class SessionFile:
             there; whoever goes on reads it again.
         """
         with self._failures(), self._writing, self._connection() as raw:
-            self._forgotten = self._forgotten or point is WritePoint.SESSION_DELETED
+            self._log_tells = self._log_tells or point is WritePoint.SESSION_DELETED
             with self._transaction(raw, point):
                 yield raw
             if point is WritePoint.SESSION_DELETED:
@@ -154,9 +156,9 @@ class SessionFile:
         self._give_back(raw, file)
 
     def _give_back(self, raw: sqlite3.Connection, file: Identity) -> None:
-        if self._forgotten and self._writing.acquire(blocking=False):  # who writes does it himself afterwards
+        if self._log_tells and self._writing.acquire(blocking=False):  # who writes does it himself afterwards
             try:
-                self._forgotten = not self._emptied_log(raw)
+                self._log_tells = not self._emptied_log(raw)
             finally:
                 self._writing.release()
         with self._lock:
@@ -164,15 +166,14 @@ class SessionFile:
 
     def _rebuild(self, raw: sqlite3.Connection) -> None:
         """Write the database anew, unless it is large."""
-        pages, unused, size = (
-            raw.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "freelist_count", "page_size")
-        )
-        if (pages - unused) * size > self._max_rebuilt:
-            return
         with self._not_waiting(raw):
-            raw.execute("PRAGMA query_only = OFF")
-            raw.execute("VACUUM")
+            pages, unused, size = (
+                raw.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+            if (pages - unused) * size <= self._max_rebuilt:
+                raw.execute("PRAGMA query_only = OFF")
+                raw.execute("VACUUM")
         raw.execute("PRAGMA query_only = ON")
 
     def _emptied_log(self, raw: sqlite3.Connection) -> bool:
