@@ -321,8 +321,8 @@ async def test_a_line_is_a_sign_of_life_and_half_a_line_is_none(
 
     def answer(asked: Asked) -> None:
         asked.body()
+        given.append(asked)  # before the client hears anything
         asked.send(head() + sse(chunk(content="a")))
-        given.append(asked)
         peers.hold(asked.connection)
 
     _, model = asking(answer, clock=clock)
