@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -53,11 +54,11 @@ queries = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def index() -> sqlite3.Connection:
+def index() -> Iterator[sqlite3.Connection]:
     """The index as the store has it, in memory."""
-    raw = sqlite3.connect(":memory:")
-    run(raw, CHAT.whole)
-    return raw
+    with closing(sqlite3.connect(":memory:")) as raw:
+        run(raw, CHAT.whole)
+        yield raw
 
 
 @settings(max_examples=400, deadline=None)
