@@ -1,4 +1,4 @@
-"""One connection, seen from either end: one read loop, one writer, and the calls in between.
+"""One connection, seen from either end: one read loop, one writer (:mod:`.writer`), and the calls in between.
 
 Requests are served one after the other in the order they came, except those whose handler says that they run beside the
 others. Responses are matched with what this side asked, and with nothing else: correlation is directional (RPC-090).
@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Final, Protocol
 
 import anyio
@@ -46,13 +45,11 @@ from zeroclaw_daemon.rpc.errors import (
 )
 from zeroclaw_daemon.rpc.framing import READ_BYTES, LineBuffer
 from zeroclaw_daemon.rpc.limits import ConnectionLimits
-from zeroclaw_daemon.rpc.mailbox import Mailbox, MailboxClosed
-from zeroclaw_daemon.rpc.transport.base import Peer, Transport, TransportClosed, linger
+from zeroclaw_daemon.rpc.mailbox import Mailbox
+from zeroclaw_daemon.rpc.transport.base import Peer, Transport, linger
+from zeroclaw_daemon.rpc.writer import FrameWriter
 from zeroclaw_daemon.strict_json import JsonValue, weight
 from zeroclaw_host.errors import ZeroclawError
-
-_WRITE_BATCH_BYTES: Final = 64 * 1024
-"""Small frames that wait together are written together, up to about this much."""
 
 _MAX_FAULTS_RECORDED: Final = 20
 """Of one connection."""
@@ -111,14 +108,18 @@ class Connection:
         self._limits = limits or ConnectionLimits()
         self._clock = clock or SystemClock()
         self._inbox = Mailbox[Request | Rejected](self._limits.inbound_requests, self._limits.inbound_bytes)
-        self._outbox = Mailbox[bytes](self._limits.outbound_frames, self._limits.outbound_bytes)
+        self._writer = FrameWriter(
+            transport,
+            self._limits,
+            self._clock,
+            alone=lambda: not self._inbox.waiting,
+            at_loss=self.disconnect,  # Nobody reads any more: read nothing that would have to be answered.
+        )
         self._life = anyio.CancelScope()
         self._reading = anyio.CancelScope()
         self._handshake = anyio.CancelScope()
         self._ready = self._limits.initialize_seconds is None
         self._hung_up = False
-        self._deaf = False
-        self._all_written = anyio.Event()
         self._hang_up_calls: dict[object, Callable[[], None]] = {}
         self._all_answered = anyio.Event()
         self._asked: dict[str, _Asked] = {}
@@ -148,7 +149,7 @@ class Connection:
                     await self._transport.farewell()
         finally:
             self._hang_up()
-            self._outbox.close()
+            self._writer.close()
             self._transport.close()
 
     def mark_ready(self) -> None:
@@ -164,6 +165,7 @@ class Connection:
     def abort(self) -> None:
         """End at once: no further byte is written and every call is cancelled."""
         self._hang_up()
+        self._writer.silence()
         self._life.cancel()
 
     @contextmanager
@@ -187,7 +189,7 @@ class Connection:
 
         :raises FrameTooLarge: it does not fit in a line; nothing was sent.
         """
-        await self._send(self._checked(notification_line(method, params)))
+        await self._writer.send(self._writer.fitting(notification_line(method, params)))
 
     async def request(self, method: str, params: JsonValue) -> JsonValue:
         """Ask the peer and wait for its answer. Whoever calls bounds the time.
@@ -197,12 +199,12 @@ class Connection:
         :raises FrameTooLarge: it does not fit in a line; nothing was sent.
         """
         request_id = f"zc-out-{self._next_id}"
-        line = self._checked(request_line(method, params, request_id))
+        line = self._writer.fitting(request_line(method, params, request_id))
         self._next_id += 1
         asked = self._asked[request_id] = _Asked()
         try:
             if not self._hung_up:
-                await self._send(line)
+                await self._writer.send(line)
                 await asked.answered.wait()
         finally:
             del self._asked[request_id]
@@ -217,11 +219,11 @@ class Connection:
     async def _live(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._await_handshake)
-            tasks.start_soon(self._write)
+            tasks.start_soon(self._writer.run)
             ending = await self._converse()
             self._handshake.cancel()
             if ending is None:
-                self._outbox.close()
+                self._writer.close()
             else:
                 await self._end_with(ending)
                 tasks.cancel_scope.cancel()
@@ -244,9 +246,9 @@ class Connection:
         """Write a last error and end the stream so that the peer can read both, whatever it still sends (RPC-234)."""
         record(logger, logging.WARNING, "a connection broke a limit", action=error.code, peer=self.peer.label)
         with self._clock.move_on_after(self._limits.terminal_seconds):
-            await self._send(error_line(error_object(error), None))
-            self._outbox.close()
-            await self._all_written.wait()
+            await self._writer.send(error_line(error_object(error), None))
+            self._writer.close()
+            await self._writer.emptied()
         await linger(self._transport, self._clock, self._limits.linger_seconds)
 
     async def _await_handshake(self) -> None:
@@ -366,15 +368,15 @@ class Connection:
 
     async def _answer(self, item: Request | Rejected) -> None:
         if isinstance(item, Rejected):
-            await self._send(error_line(error_object(item.error), item.id))
+            await self._writer.send(error_line(error_object(item.error), item.id))
             return
         line = await self._outcome(item)
         if not item.wants_reply:
             return
-        if len(line) > self._limits.sent_bytes:
+        if not self._writer.fits(line):
             self._blame("an answer does not fit in a line", "answer_too_large", len(line))
             line = error_line(error_object(AnswerTooLarge(self._limits.sent_bytes)), item.id)
-        await self._send(line)
+        await self._writer.send(line)
 
     async def _outcome(self, request: Request) -> bytes:
         try:
@@ -385,73 +387,6 @@ class Connection:
             # A fault of ours in one call must not end the connections and turns of everybody else.
             logger.exception("a call of %s failed unexpectedly", self.peer.label)
             return error_line(_INTERNAL_FAULT, request.id)
-
-    # Writing.
-
-    def _checked(self, line: bytes) -> bytes:
-        if len(line) > self._limits.sent_bytes:
-            raise FrameTooLarge(self._limits.sent_bytes)
-        return line
-
-    async def _send(self, line: bytes) -> None:
-        rest = self._send_now(line)
-        if rest:
-            # Once the connection has ended, what a call still wants to say interests nobody.
-            with suppress(MailboxClosed):
-                await self._outbox.put(rest, len(rest))
-
-    def _send_now(self, line: bytes) -> bytes:
-        """Write what the system takes at once, where nothing is before it; what is left for the writer.
-
-        A task switch less for a call that comes alone. Where more calls wait, their answers are better written together.
-        """
-        ended = self._deaf or self._life.cancel_called
-        if ended or self._inbox.waiting or not self._outbox.awaited:
-            return line
-        try:
-            return line[self._transport.send_now(line) :]
-        except TransportClosed:
-            self._become_deaf()
-            return b""
-
-    def _become_deaf(self) -> None:
-        """Nobody reads any more: write nothing, and read nothing that would have to be answered."""
-        self._deaf = True
-        self.disconnect()
-
-    async def _write(self) -> None:
-        async for line in self._outbox:
-            if self._deaf:
-                continue
-            batch, size = [line], len(line)
-            while size < _WRITE_BATCH_BYTES and (line := self._outbox.get_nowait()) is not None:
-                batch.append(line)
-                size += len(line)
-            try:
-                await self._write_batch(batch)
-            except TransportClosed:
-                self._become_deaf()
-        self._all_written.set()
-
-    async def _write_batch(self, batch: list[bytes]) -> None:
-        """Write some frames; each has its own time, counted from the end of the one before (RPC-030)."""
-        data = memoryview(b"".join(batch))
-        position = 0
-        for end in accumulate(map(len, batch)):
-            if position >= end:
-                continue
-            with self._clock.move_on_after(self._limits.write_seconds):
-                while position < end:
-                    position += await self._transport.send(data[position:])
-            if position < end:
-                record(
-                    logger,
-                    logging.WARNING,
-                    "a client takes no bytes",
-                    action="write_stall",
-                    peer=self.peer.label,
-                )
-                raise TransportClosed
 
 
 async def _classified_beside(line: bytes, max_values: int | None) -> Envelope:
