@@ -120,6 +120,16 @@ def test_the_default_pipe_is_named_after_the_data_directory() -> None:
 
 
 @pytest.mark.req("RPC-013")
+@pytest.mark.parametrize("variable", ["ZEROCLAW_DATA_DIR", "ZEROCLAW_CONFIG_DIR"])
+def test_one_directory_is_one_pipe_however_it_is_written_and_another_is_another(variable: str) -> None:
+    named = windows(**{variable: r"C:\zc"}).endpoint
+    assert named.startswith("\\\\.\\pipe\\zeroclaw-")
+    for same in ("C:\\zc\\", "C:/zc/", "C:\\zc\\\\", r"C:\zc\.", "zc\\"):
+        assert windows(**{variable: same}).endpoint == named
+    assert windows(**{variable: r"C:\zd"}).endpoint != named
+
+
+@pytest.mark.req("RPC-013")
 def test_the_pipe_name_does_not_depend_on_the_process() -> None:
     program = (
         "from zeroclaw_daemon.config.paths import Paths; "

@@ -323,6 +323,24 @@ async def test_after_its_last_word_the_daemon_stays_for_a_second_at_most(wire_ov
         await wait_for(lambda: closed(wire.transport))
 
 
+async def test_what_is_told_after_the_end_of_a_peer_that_read_nothing_waits_for_nobody(
+    wire_over: WireOver,
+) -> None:
+    limits = ConnectionLimits(frame_bytes=100, initialize_seconds=None, outbound_frames=1)
+    clock = ManualClock()
+    async with connection(wire_over, limits=limits, clock=clock, capacity=16) as (wire, served, _handler):
+        for _ in range(2):  # one that is being written, and one that waits
+            await served.notify("m", [])
+        await wire.write(b"x" * 101)
+        for seconds in (5.1, 1.1):  # for its last word to be taken, and for the socket to be closed
+            await wait_for(lambda: served.hung_up and clock.waits > 0)
+            await settle()
+            clock.advance(seconds)
+        await wait_for(lambda: closed(wire.transport))
+        with anyio.fail_after(60):
+            await served.notify("m", [])
+
+
 @pytest.mark.req("RPC-234")
 async def test_a_last_word_that_nobody_takes_is_waited_for_five_seconds(wire_over: WireOver) -> None:
     limits = ConnectionLimits(frame_bytes=100, initialize_seconds=None)
@@ -403,6 +421,22 @@ async def test_without_a_handshake_the_connection_ends_in_silence(
         await settle()
         assert not wire.transport._incoming.writer_ended
         clock.advance(5.1)
+        assert await wire.rest() == []
+
+
+@pytest.mark.req("RPC-027", "RPC-024")
+async def test_before_the_handshake_its_deadline_alone_counts(wire_over: WireOver) -> None:
+    clock = ManualClock()
+    limits = ConnectionLimits(initialize_seconds=30, frame_seconds=10)
+    async with connection(wire_over, limits=limits, clock=clock) as (wire, _, _handler):
+        await wire.write(b"{")
+        await wait_for(lambda: clock.waits == 2)  # the handshake's time and the line's
+        for _ in range(2):
+            clock.advance(14.9)
+            await settle()
+        assert not wire.transport._incoming.bytes
+        assert not wire.transport._incoming.writer_ended
+        clock.advance(0.3)
         assert await wire.rest() == []
 
 
