@@ -21,6 +21,7 @@ from zeroclaw_daemon.agent.providers.base import (
     Usage,
 )
 from zeroclaw_daemon.agent.providers.failures import BrokenOff, Failure
+from zeroclaw_daemon.agent.providers.tool_calls import MAX_CALLS, MAX_NAME
 
 
 def read(*events: Any) -> list[ModelEvent]:
@@ -73,6 +74,16 @@ def test_arguments_may_come_at_the_start_and_may_be_no_json() -> None:
     assert read(*use_block(0, "a", "alpha", '{"n'), *message_end("tool_use"))[0] == ToolCall(
         "a", "alpha", '{"n'
     )
+
+
+def test_the_calls_of_an_answer_and_their_names_are_bounded() -> None:
+    uses = [event for number in range(MAX_CALLS) for event in use_block(number, f"c{number}", "alpha")]
+    assert len(read(*uses, *message_end("tool_use"))) == MAX_CALLS + 1
+    with pytest.raises(Failure, match="more than 256 tool calls"):
+        read(*uses, *use_block(MAX_CALLS, "one more", "alpha"))
+    assert len(read(*use_block(0, "a", "x" * MAX_NAME), *message_end("tool_use"))) == 2
+    with pytest.raises(Failure, match="name is too long"):
+        read(*use_block(0, "a", "x" * (MAX_NAME + 1)))
 
 
 def test_what_is_not_known_is_passed_over() -> None:

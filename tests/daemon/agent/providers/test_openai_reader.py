@@ -21,6 +21,7 @@ from zeroclaw_daemon.agent.providers.base import (
 )
 from zeroclaw_daemon.agent.providers.failures import BrokenOff, Failure
 from zeroclaw_daemon.agent.providers.openai import OpenAi
+from zeroclaw_daemon.agent.providers.tool_calls import MAX_CALLS, MAX_NAME
 
 
 def read(*events: Any) -> list[ModelEvent]:
@@ -106,6 +107,19 @@ def test_calls_are_put_together_whatever_their_pieces_say_of_themselves(
     pieces: list[Any], calls: list[ToolCall]
 ) -> None:
     assert read(*(chunk(tool_calls=[piece]) for piece in pieces), chunk("tool_calls")) == [*calls, done()]
+
+
+def test_the_calls_of_an_answer_and_their_names_are_bounded() -> None:
+    pieces = [call_piece(number, f"c{number}", "alpha", "{}") for number in range(MAX_CALLS + 1)]
+    assert len(read(chunk(tool_calls=pieces[:-1]), chunk("tool_calls"))) == MAX_CALLS + 1
+    with pytest.raises(Failure, match="more than 256 tool calls"):
+        read(chunk(tool_calls=pieces))
+    halves = [call_piece(0, "a", "x" * (MAX_NAME - 1)), call_piece(0, "a", "y")]
+    (call, _) = read(chunk(tool_calls=halves), chunk("tool_calls"))
+    assert isinstance(call, ToolCall)
+    assert len(call.name) == MAX_NAME
+    with pytest.raises(Failure, match="name is too long"):
+        read(chunk(tool_calls=[*halves, call_piece(0, "a", "z")]))
 
 
 def test_what_is_not_known_or_empty_is_passed_over() -> None:

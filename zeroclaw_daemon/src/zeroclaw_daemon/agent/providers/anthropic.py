@@ -25,7 +25,7 @@ from zeroclaw_daemon.agent.providers.reading import (
     failure_of,
     parameters_schema,
 )
-from zeroclaw_daemon.agent.providers.tool_calls import NO_ARGUMENTS
+from zeroclaw_daemon.agent.providers.tool_calls import NO_ARGUMENTS, check_name, check_number
 from zeroclaw_daemon.strict_json import JsonValue
 
 _VERSION: Final = "2023-06-01"
@@ -189,6 +189,8 @@ class AnthropicReader:
             raise Failure("began the same part of its answer twice")
         self._begun.add(index)
         if block.type == "tool_use":
+            check_number(len(self._calls) + 1)
+            check_name(block.name or "")
             self._calls[index] = _Call(block)
         elif block.type == "thinking" and block.thinking:
             yield ThoughtDelta(block.thinking)

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from zeroclaw_daemon.agent.messages import ToolCall
+from zeroclaw_daemon.agent.providers.failures import Failure
 
-NO_ARGUMENTS = "{}"
+NO_ARGUMENTS: Final = "{}"
+
+MAX_CALLS: Final = 256
+"""Tool calls of one answer. No model makes nearly as many, and each piece is compared with each of them."""
+
+MAX_NAME: Final = 256
+"""Characters of the name of a tool."""
 
 
 @dataclass(slots=True)
@@ -30,12 +38,16 @@ class ToolCallPieces:
         self._calls: list[_Pieces] = []
 
     def add(self, index: int | None, call_id: str, name: str, arguments: str) -> None:
-        """One piece. Empty texts say nothing."""
+        """One piece. Empty texts say nothing.
+
+        :raises Failure: there are more calls than an answer may have, or a name is too long.
+        """
         call = self._call_of(index, call_id)
         call.id = call.id or call_id
         # The whole name comes once, or again with each piece; a few servers cut it.
         if name != call.name:
             call.name += name
+            check_name(call.name)
         call.arguments.append(arguments)
 
     def calls(self) -> tuple[ToolCall, ...]:
@@ -55,8 +67,21 @@ class ToolCallPieces:
             if index is None and call_id and not call.id:
                 continue
             return call
+        check_number(len(self._calls) + 1)
         self._calls.append(_Pieces(index))
         return self._calls[-1]
+
+
+def check_number(calls: int) -> None:
+    """:raises Failure: no answer may have so many calls."""
+    if calls > MAX_CALLS:
+        raise Failure(f"sent more than {MAX_CALLS} tool calls in one answer")
+
+
+def check_name(name: str) -> None:
+    """:raises Failure: no tool may have so long a name."""
+    if len(name) > MAX_NAME:
+        raise Failure("sent a tool call whose name is too long")
 
 
 def _place(pair: tuple[int, _Pieces]) -> int:
