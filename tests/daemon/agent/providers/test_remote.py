@@ -219,6 +219,26 @@ async def test_a_server_that_wants_to_be_left_alone_for_long_has_failed(asking: 
     assert (len(origin.asked), model.slept) == (1, [])
 
 
+@pytest.mark.parametrize("coding", ["gzip, gzip", "GZIP,deflate", "br", "zstd"])
+async def test_what_can_make_gigabytes_of_a_packet_is_not_looked_into(asking: Make, coding: str) -> None:
+    twice = gzip.compress(gzip.compress(sse(chunk("stop"))))
+    _, model = asking(reply(twice, headers={**STREAM, "content-encoding": coding}))
+    assert (await failure_of(model)).message == (
+        f"the model provider openai.far compresses its answer ({coding.lower()}), which it was asked not to"
+    )
+    words = gzip.compress(gzip.compress(b"full"))
+    _, model = asking(reply(words, status="400 No", headers={"content-encoding": coding}))
+    assert (await failure_of(model)).message == "the model provider openai.far answered 400"
+
+
+@pytest.mark.parametrize("coding", ["identity", "Identity, gzip", "utf-8"])
+async def test_a_coding_of_one_layer_is_read(asking: Make, coding: str) -> None:
+    plain = sse(chunk(content="a"), chunk("stop"))
+    body = gzip.compress(plain) if "gzip" in coding else plain
+    _, model = asking(reply(body, headers={**STREAM, "content-encoding": coding}))
+    assert await model.answer() == [TextDelta("a"), Finished()]
+
+
 @pytest.mark.parametrize("status", [400, 402, 404, 408, 413, 418, 499, 201, 204])
 async def test_other_answers_are_final(asking: Make, status: int) -> None:
     origin, model = asking(says(f"{status} No", b""))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +39,7 @@ def test_the_last_failure_is_the_last(after: float | None, chance: float) -> Non
 def test_nobody_is_waited_for_for_ever() -> None:
     assert RULE.wait(1, 60.0, 0.0) == 60.0
     assert RULE.wait(1, 60.1, 0.0) is None
+    assert RULE.wait(1, math.inf, 0.0) is None
 
 
 @pytest.mark.parametrize(
@@ -45,7 +48,8 @@ def test_nobody_is_waited_for_for_ever() -> None:
         ("7", 7.0),
         (" 0 ", 0.0),
         ("999999999", 999_999_999.0),
-        ("1000000000", None),
+        ("1000000000", 1e9),
+        ("9" * 400, math.inf),
         ("Wed, 21 Oct 2026 07:28:05 GMT", 5.0),
         ("Wed, 21 Oct 2026 07:27:00 GMT", 0.0),
         (None, None),

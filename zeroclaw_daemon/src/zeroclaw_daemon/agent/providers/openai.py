@@ -17,6 +17,7 @@ from zeroclaw_daemon.agent.providers.base import (
 from zeroclaw_daemon.agent.providers.failures import Failure
 from zeroclaw_daemon.agent.providers.reading import (
     Part,
+    Tokens,
     arguments_object,
     compact,
     conclude,
@@ -65,8 +66,8 @@ class _Choice(Part):
 
 
 class _Usage(Part):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Tokens = None
+    completion_tokens: Tokens = None
 
 
 class _Chunk(Part):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Protocol, TypeVar, cast
+from typing import Annotated, Final, Protocol, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from zeroclaw_daemon.agent.messages import ToolCall
 from zeroclaw_daemon.agent.providers.base import Ending, Finished, ModelEvent, ModelRequest, Usage
@@ -18,12 +18,24 @@ _PASSING: Final = frozenset(
 """Types of errors that say nothing about the question."""
 _MAX_LOCATION: Final = 5
 """Names in the place of a fault: no event nests deeper."""
+_MOST_TOKENS: Final = 2**53 - 1
+"""The largest whole number that every reader of JSON holds exactly; the stores hold it, too."""
 
 
 class Part(BaseModel):
     """A part of an event. What is not known is passed over: servers send more than the protocol says."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+def _figure(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_TOKENS:
+        return None
+    return int(value) if value == int(value) else None
+
+
+Tokens: TypeAlias = Annotated[int | None, BeforeValidator(_figure)]
+"""A number of tokens. What is none says nothing: no answer is lost for its figures."""
 
 
 class Reader(Protocol):

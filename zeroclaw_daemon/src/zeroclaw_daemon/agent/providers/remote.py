@@ -32,6 +32,8 @@ _CONNECT_SECONDS: Final = 15.0
 """A connection takes a few round trips."""
 _MAX_ERROR_BYTES: Final = 65_536
 """What is read of an answer that is an error."""
+_DENSE: Final = frozenset({"br", "zstd"})
+"""Ways to compress that can make gigabytes of one packet, before anybody can count them. So can one way on top of another."""
 _OK: Final = 200
 _LAST_PORT: Final = 65_535
 _RULE: Final = RetryRule()
@@ -245,6 +247,8 @@ class RemoteProvider:
         """:raises Failure: the answer is something else."""
         status = response.status_code
         media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if status == _OK and (coding := _dense_coding(response)) is not None:
+            raise Failure(f"compresses its answer ({coding}), which it was asked not to")
         if status == _OK and media_type == MEDIA_TYPE:
             return
         words = await self._words(response)
@@ -267,6 +271,8 @@ class RemoteProvider:
 
     async def _words(self, response: httpx.Response) -> str:
         """What the body of an error says, as far as it says it in words and in time."""
+        if _dense_coding(response) is not None:
+            return ""
         found = bytearray()
         try:
             with self._around.clock.move_on_after(self._remote.timeout_seconds):
@@ -281,6 +287,13 @@ class RemoteProvider:
             return words_of(parse(text))
         except NotJson:
             return "" if "html" in response.headers.get("content-type", "") else text
+
+
+def _dense_coding(response: httpx.Response) -> str | None:
+    """How the answer is compressed, where that is so dense that it is not looked into."""
+    told = response.headers.get("content-encoding", "").strip().lower()
+    codings = [coding for part in told.split(",") if (coding := part.strip()) not in ("", "identity")]
+    return told if len(codings) > 1 or not _DENSE.isdisjoint(codings) else None
 
 
 @contextmanager

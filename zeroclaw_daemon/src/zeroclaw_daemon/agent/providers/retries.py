@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Final
-
-_MAX_DIGITS: Final = 9
-"""Digits of a number of seconds; more is no wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,7 @@ def retry_after(text: str | None, now: float) -> float | None:
         return None
     text = text.strip()
     if text.isascii() and text.isdigit():
-        return float(text) if len(text) <= _MAX_DIGITS else None
+        return float(text)  # infinity, where no number holds it
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - now)
     except (ValueError, OverflowError):
