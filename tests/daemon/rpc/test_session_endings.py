@@ -377,3 +377,32 @@ async def test_who_comes_while_a_session_is_being_closed_finds_it_gone(house: Op
         assert (await other.answer_to(1))["error"]["data"]["reason"] == "session_not_found"
         assert it.live.find(session) is None
         assert len(it.provider.requests) == 1
+
+
+@pytest.mark.req("RPC-153", "RPC-255")
+@every_ending
+@pytest.mark.parametrize("mode", ["acp", "chat"])
+async def test_of_two_that_end_a_session_at_once_one_does(
+    house: Opened, method: str, point: WritePoint, mode: str
+) -> None:
+    pause = Pause()
+    async with house([TextDelta("half"), pause]) as it, it.daemon.connect() as other:
+        session = await it.wire.new_session(chatMode=mode)
+        await it.begin(session, pause)
+        live = it.live.get(session)
+        go_on = it.faults.hold(WritePoint.TURN_FINISHED)
+        call = {"jsonrpc": "2.0", "method": method, "params": {"sessionId": session}, "id": "call"}
+        await it.wire.send(call)
+        await it.daemon.until(lambda: it.faults.arrived(WritePoint.TURN_FINISHED))
+        await other.send(call)
+        await it.daemon.until(lambda: live.permit.pending == 3)
+        go_on.set()
+        first, second = (await it.answers("turn", "call"))[1], await other.answer_to("call")
+        if method == "session/kill":
+            assert first["result"]["killed"] is True
+        else:
+            assert first["result"]["deleted"] is True
+        if (method, mode) == ("session/kill", "acp"):
+            assert second["result"]["killed"] is False
+        else:  # there is no such session any more, or none that could be killed again
+            assert second["error"]["data"]["reason"] == "session_not_found"

@@ -52,7 +52,7 @@ class SessionLifecycle:
                         continue
                     return await self._keeper(ChatMode.ACP).kill(session_id, scope)
             async with self._stopped(live, Cause.KILLED):
-                if self._replaced(live):
+                if self._over(live):
                     continue
                 with suppress(SessionNotFound):  # a chat, of which nothing could say that it was killed
                     await self._keeper(live.mode).kill(session_id, None)
@@ -77,7 +77,7 @@ class SessionLifecycle:
                     await self._keeper(mode).delete(session_id, scope)
                     return
             async with self._stopped(live, Cause.SESSION_CLOSED):
-                if self._replaced(live):
+                if self._over(live):
                     continue
                 with suppress(SessionNotFound):
                     await self._keeper(live.mode).delete(session_id, None)
@@ -106,9 +106,12 @@ class SessionLifecycle:
             raise not_owned()
         return live
 
-    def _replaced(self, session: LiveSession) -> bool:
-        """Whether, while its turns ended, another session of its id became live."""
-        return self._sessions.find(session.id) not in (None, session)
+    def _over(self, session: LiveSession) -> bool:
+        """Whether, while its turns ended, somebody else ended it, or put another session in its place. One that went with its
+        turn is still to be ended, where it is kept (RPC-161).
+        """
+        now = self._sessions.find(session.id)
+        return now is not session and not (now is None and session.lost)
 
     def _drop(self, session: LiveSession) -> None:
         """Nobody is asked for it any more, and it is live no more. Prompts that wait do not take it up again."""
