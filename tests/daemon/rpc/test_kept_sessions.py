@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,37 @@ async def test_a_session_keeps_its_directory_its_agent_and_its_surface(house: Op
         error = await it.wire.fail("session/new", again("new", interactionSurface="unheard_of"))
         assert error["code"] == INVALID_PARAMS
         assert it.live.ids() == [session]
+
+
+@pytest.mark.req("RPC-146")
+@pytest.mark.parametrize("mode", ["acp", "chat"])
+async def test_a_session_stays_in_the_directory_that_it_was_last_opened_in(
+    house: Opened, mode: str, tmp_path: Path
+) -> None:
+    async with house([TextDelta("yes")]) as it:
+        session = await it.wire.new_session(chatMode=mode, cwd="/usr")
+        await it.wire.call("session/close", {"sessionId": session})
+        await it.wire.call("session/new", again(session, chatMode=mode, cwd=str(tmp_path)))
+        await it.wire.call("session/close", {"sessionId": session})
+        await it.turn(session)
+        assert it.live.get(session).workspace == str(tmp_path)
+    async with house() as it:
+        opened = await it.wire.call("session/new", again(session, chatMode=mode))
+        assert opened["workspaceDir"] == str(tmp_path)
+
+
+@pytest.mark.parametrize("back", ["session/prompt", "session/new"])
+async def test_a_chat_that_was_kept_without_a_directory_works_in_its_agent_s(
+    house: Opened, tmp_path: Path, back: str
+) -> None:
+    async with house([TextDelta("yes")], [TextDelta("more")]) as it:
+        session = await it.wire.new_session()
+        await it.turn(session)
+        await it.wire.call("session/close", {"sessionId": session})
+        with closing(sqlite3.connect(it.root / "sessions" / "sessions.db")) as raw, raw:
+            raw.execute("UPDATE session_metadata SET workspace_dir = NULL")  # as another release leaves it
+        await comes_back(it, session, "chat", back)
+        assert it.live.get(session).workspace == str(tmp_path)
 
 
 @pytest.mark.req("RPC-146")

@@ -244,6 +244,15 @@ def test_what_cannot_go_on_here_is_left_as_it_is_until_it_can(
     assert contents(raw)["acp_turn_checkpoints"] == []
 
 
+def test_a_session_works_where_it_was_told_to_by_whoever_it_belongs_to(store: AcpStore) -> None:
+    store.create(NewSession("mine", "agent", "/work", owner="me"))
+    for name, scope, moved in (("s", None, True), ("mine", None, False), ("mine", "me", True)):
+        for workspace in ("/else", "/\udcff"):  # the second one is no UTF-8
+            session = store.resume(name, scope, workspace=workspace).session
+            assert session.workspace == (workspace if moved else "/work")
+        assert store.resume(name).session == store.find(name)
+
+
 def test_the_first_surface_claims_a_session_and_others_are_refused(
     store: AcpStore, raw: sqlite3.Connection
 ) -> None:

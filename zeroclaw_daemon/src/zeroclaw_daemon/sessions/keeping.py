@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from zeroclaw_daemon.agent.messages import Message
@@ -19,7 +19,7 @@ from zeroclaw_host.errors import ZeroclawError
 @dataclass(frozen=True, slots=True)
 class Seed:
     """What a session begins its life in memory with. ``history`` is what the model is given, ``shown`` how many entries a client sees,
-    ``call_ids`` the ids of the calls made so far. ``trimmed`` says that the model has forgotten something.
+    ``call_ids`` the ids of the calls made so far. ``workspace`` is empty where another release kept none. ``trimmed`` says that the model has forgotten something.
     """
 
     agent_alias: str
@@ -49,9 +49,10 @@ class Keeper(Protocol):
         """A new session under an id that was never used."""
         ...
 
-    async def take_up(self, session: NewSession, scope: str | None) -> Seed:
+    async def take_up(self, session: NewSession, scope: str | None, *, moves: bool = False) -> Seed:
         """The session of this id if one is kept, and a new one for whoever may choose an id.
 
+        :param moves: the one that is kept works in the directory of this one from now on, if it is the scope's own.
         :raises Forbidden: none of the scope's is kept.
         :raises SessionKilled: it was killed.
         :raises SessionMismatch: the one that is kept has another agent or is for another kind of client.
@@ -97,7 +98,7 @@ class KeepsNothing:
         """Nothing but what was asked for."""
         return _empty(session)
 
-    async def take_up(self, session: NewSession, scope: str | None) -> Seed:
+    async def take_up(self, session: NewSession, scope: str | None, *, moves: bool = False) -> Seed:
         """A new one, unless the caller is held to its own."""
         if scope is not None:
             raise not_owned()
@@ -131,14 +132,18 @@ class KeepsAcp:
         await self._kept.write(lambda store: store.create(session))
         return _empty(session)
 
-    async def take_up(self, session: NewSession, scope: str | None) -> Seed:
+    async def take_up(self, session: NewSession, scope: str | None, *, moves: bool = False) -> Seed:
         """Recovers what a turn left; a surface claims a row that has none."""
         if scope is None and not await self.holds(session.id, None):
             return await self.make(session)
         try:
             restored = await self._kept.write(
                 lambda store: store.resume(
-                    session.id, scope, agent_alias=session.agent_alias, surface=session.surface
+                    session.id,
+                    scope,
+                    agent_alias=session.agent_alias,
+                    workspace=session.workspace if moves else None,
+                    surface=session.surface,
                 )
             )
         except SurfaceUnsupported as error:
@@ -178,15 +183,19 @@ class KeepsChats:
         await self._kept.write(lambda store: store.create(session))
         return _empty(session)
 
-    async def take_up(self, session: NewSession, scope: str | None) -> Seed:
+    async def take_up(self, session: NewSession, scope: str | None, *, moves: bool = False) -> Seed:
         """Marks the turn that was broken off."""
         if scope is None and not await self.holds(session.id, None):
             return await self.make(session)
         restored = await self._kept.write(
-            lambda store: store.resume(session.id, scope, agent_alias=session.agent_alias)
+            lambda store: store.resume(
+                session.id,
+                scope,
+                agent_alias=session.agent_alias,
+                workspace=session.workspace if moves else None,
+            )
         )
-        seed = await self._seed(restored)
-        return seed if seed.workspace else replace(seed, workspace=session.workspace)
+        return await self._seed(restored)
 
     async def revive(self, session_id: str, scope: str | None, allows: Allows) -> Seed:
         """Marks the turn that was broken off."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -127,10 +127,14 @@ class SessionOpener:
         :raises SessionAmbiguous: both modes keep one.
         :raises SessionKilled: it was killed. :raises SurfaceUnsupported: it is for another kind of client.
         :raises SessionLimit: too many are live. :raises StorageError: it cannot be read.
+        :raises AgentNotFound: it was kept without a directory, and there is no such agent whose own it could have.
         """
         mode = await only_holder(self._keepers, session_id, claim.scope)
         self._sessions.require_room(session_id, claim.scope)
         seed = await self._keeper(mode).revive(session_id, claim.scope, claim.allows)
+        if not seed.workspace:
+            workspace = await anyio.to_thread.run_sync(self._agents.workspace, seed.agent_alias)
+            seed = replace(seed, workspace=workspace)
         session = self._live(session_id, mode, seed, claim, claim.scope)
         self._sessions.add(session)
         return session
@@ -193,10 +197,11 @@ class SessionOpener:
         if opening.session_id is None or (own and not await keeper.holds(session_id, None)):
             seed = await keeper.make(wanted)
         else:
-            seed = await keeper.take_up(wanted, opening.owner)
+            moves = opening.workspace is not None
+            seed = await keeper.take_up(wanted, opening.owner, moves=moves)
+        if not seed.workspace:
+            seed = replace(seed, workspace=directory)
         session = self._live(session_id, opening.mode, seed, opening, opening.owner)
-        if opening.workspace is not None and session.owner == opening.owner:
-            session.workspace = directory
         self._sessions.add(session)
         return Opened(session, seed.trimmed)
 

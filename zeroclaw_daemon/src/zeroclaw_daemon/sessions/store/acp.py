@@ -36,7 +36,16 @@ from zeroclaw_daemon.sessions.store.records import (
     TurnSuperseded,
     Verdict,
 )
-from zeroclaw_daemon.sessions.store.rows import insert, moment, number, sound, stamp, text, text_or_none
+from zeroclaw_daemon.sessions.store.rows import (
+    bound,
+    insert,
+    moment,
+    number,
+    sound,
+    stamp,
+    text,
+    text_or_none,
+)
 from zeroclaw_daemon.sessions.store.schema import ACP
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import UsageError
@@ -132,6 +141,7 @@ class AcpStore:
         scope: str | None = None,
         *,
         agent_alias: str | None = None,
+        workspace: str | None = None,
         surface: str | None = None,
     ) -> Restored:
         """Take a session up again: recover the turn that was broken off, if one was, and say what the model is given.
@@ -139,6 +149,7 @@ class AcpStore:
         One transaction; whatever is refused leaves every row as it was (RPC-147). The owner stays who it is.
 
         :param agent_alias: the agent that is asked for; None is the session's own, as a prompt wants it.
+        :param workspace: the directory it works in from now on, if it is the scope's own; None leaves it where it is.
         :param surface: the surface that is asked for. The first one claims a session that has none.
         :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
         :raises SessionKilled: it was killed (RPC-153).
@@ -162,9 +173,9 @@ class AcpStore:
             at = stamp(self._now())
             recovered = turn_rows.recover(raw, row.id, at)
             raw.execute(
-                "UPDATE acp_sessions SET interaction_surface = coalesce(interaction_surface, ?), last_activity = ?"
-                " WHERE id = ?",
-                (surface, at, row.id),
+                "UPDATE acp_sessions SET interaction_surface = coalesce(interaction_surface, ?), last_activity = ?,"
+                " workspace_dir = coalesce(CAST(? AS TEXT), workspace_dir) WHERE id = ?",
+                (surface, at, bound(workspace) if row.owner == scope else None, row.id),
             )
             context = turn_rows.context_of(raw, row.id, self._max_given)
             return Restored(_stored(raw, row.id), context, recovered)

@@ -40,7 +40,16 @@ from zeroclaw_daemon.sessions.store.records import (
     StoredSession,
     TurnSuperseded,
 )
-from zeroclaw_daemon.sessions.store.rows import insert, moment, number, sound, stamp, text, text_or_none
+from zeroclaw_daemon.sessions.store.rows import (
+    bound,
+    insert,
+    moment,
+    number,
+    sound,
+    stamp,
+    text,
+    text_or_none,
+)
 from zeroclaw_daemon.sessions.store.searching import match_of
 from zeroclaw_host.errors import UsageError
 
@@ -147,13 +156,19 @@ class ChatStore:
             return tuple(map(_session, rows))
 
     def resume(
-        self, session_id: str, scope: str | None = None, *, agent_alias: str | None = None
+        self,
+        session_id: str,
+        scope: str | None = None,
+        *,
+        agent_alias: str | None = None,
+        workspace: str | None = None,
     ) -> Restored:
         """Take a session up again: mark the turn that was broken off, if one was, and say what the model is given.
 
         One transaction; whatever is refused leaves every row as it was. The owner stays who it is.
 
         :param agent_alias: the agent that is asked for; None is the session's own. A session of no agent gets it.
+        :param workspace: the directory it works in from now on, if it is the scope's own; None leaves it where it is.
         :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
         :raises SessionMismatch: it has another agent.
         """
@@ -164,9 +179,9 @@ class ChatStore:
             at = stamp(self._now())
             recovered = _recover(raw, row, at)
             raw.execute(
-                "UPDATE session_metadata SET agent_alias = coalesce(agent_alias, ?), last_activity = ?"
-                " WHERE session_key = ?",
-                (agent_alias, at, row.key),
+                "UPDATE session_metadata SET agent_alias = coalesce(agent_alias, ?), last_activity = ?,"
+                " workspace_dir = coalesce(CAST(? AS TEXT), workspace_dir) WHERE session_key = ?",
+                (agent_alias, at, bound(workspace) if row.owner == scope else None, row.key),
             )
             context = _context_of(raw, row.key, self._max_given)
             return Restored(_stored(raw, row.key), context, recovered)

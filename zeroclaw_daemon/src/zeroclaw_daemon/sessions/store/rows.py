@@ -17,10 +17,10 @@ Word = TypeVar("Word", bound=StrEnum)
 def insert(raw: sqlite3.Connection, table: str, **values: Column) -> int:
     """Put a row in; its number."""
     marks = ", ".join(
-        "CAST(? AS TEXT)" if isinstance(value, bytes) else "?" for value in map(_bound, values.values())
+        "CAST(? AS TEXT)" if isinstance(value, bytes) else "?" for value in map(bound, values.values())
     )
     statement = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})"
-    number = raw.execute(statement, [_bound(value) for value in values.values()]).lastrowid
+    number = raw.execute(statement, [bound(value) for value in values.values()]).lastrowid
     assert number is not None
     return number
 
@@ -37,8 +37,10 @@ def sound(name: str) -> str:
     return name
 
 
-def _bound(value: Column) -> Column | bytes:
-    """Text with lone surrogates, which JSON can bring in and the database's own way of taking text refuses, as bytes."""
+def bound(value: Column) -> Column | bytes:
+    """The value as a statement takes it, which has to make text of it again. Text with lone surrogates, which JSON can bring in and
+    the database's own way of taking text refuses, is bytes.
+    """
     if isinstance(value, str):
         try:
             value.encode()
