@@ -45,6 +45,12 @@ def test_what_was_kept_by_the_server_was_read_as_well() -> None:
     assert read(start, *message_end()) == [done(543)]
 
 
+@pytest.mark.parametrize("figure", [2**53, 10**30, -1])
+def test_a_figure_that_is_none_costs_no_answer(figure: int) -> None:
+    start = message_start(3, cache_read_input_tokens=figure)
+    assert read(start, *message_end(output_tokens=figure)) == [done(3, 1)]
+
+
 @pytest.mark.req("RPC-125")
 def test_thinking_is_thought_and_never_text() -> None:
     thinking = block(

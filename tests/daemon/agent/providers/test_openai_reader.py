@@ -153,6 +153,20 @@ def test_figures_may_come_with_the_end_or_in_part() -> None:
     assert read(chunk(content="a"), both) == [TextDelta("a"), done(3, None)]
 
 
+@pytest.mark.parametrize("figure", [2**53, 10**30, -1, 1.5, True, "9", None, [], {}])
+def test_a_figure_that_is_none_costs_no_answer(figure: object) -> None:
+    end = {**chunk("stop"), "usage": {"prompt_tokens": figure, "completion_tokens": 2**53 - 1}}
+    text = json.dumps(end, allow_nan=False)
+    assert read(chunk(content="a"), text) == [
+        TextDelta("a"),
+        Finished(Ending.DONE, Usage(None, 2**53 - 1)),
+    ]
+
+
+def test_a_whole_figure_may_be_written_with_a_point() -> None:
+    assert read({**chunk("stop"), "usage": {"prompt_tokens": 9.0, "completion_tokens": 0}}) == [done(9, 0)]
+
+
 def test_a_stream_without_an_end_is_broken_off() -> None:
     with pytest.raises(BrokenOff):
         read(chunk(content="a"))

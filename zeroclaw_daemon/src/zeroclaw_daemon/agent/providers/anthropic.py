@@ -18,6 +18,7 @@ from zeroclaw_daemon.agent.providers.base import (
 from zeroclaw_daemon.agent.providers.failures import Failure
 from zeroclaw_daemon.agent.providers.reading import (
     Part,
+    Tokens,
     arguments_object,
     compact,
     conclude,
@@ -57,10 +58,10 @@ class _Delta(Part):
 
 
 class _Usage(Part):
-    input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    output_tokens: int | None = None
+    input_tokens: Tokens = None
+    cache_creation_input_tokens: Tokens = None
+    cache_read_input_tokens: Tokens = None
+    output_tokens: Tokens = None
 
 
 class _Opening(Part):
