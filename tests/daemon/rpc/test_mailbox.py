@@ -46,6 +46,15 @@ async def test_whoever_puts_into_a_full_one_waits_and_a_close_ends_the_wait() ->
     assert outcome == ["put 0", "put 1", "closed 2"]
 
 
+async def test_a_closed_one_takes_nothing_even_while_it_is_full_and_nobody_takes_anything_out() -> None:
+    box = Mailbox[int](1)
+    await box.put(0)
+    box.close()
+    with anyio.fail_after(60), pytest.raises(MailboxClosed):
+        await box.put(1)
+    assert [number async for number in box] == [0]
+
+
 async def test_what_lies_in_it_has_a_bound_of_its_own_and_one_item_may_go_beyond() -> None:
     box = Mailbox[str](10, max_size=5)
     assert box.put_nowait("large", 100)

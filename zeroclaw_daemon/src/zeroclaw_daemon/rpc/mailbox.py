@@ -38,9 +38,9 @@ class Mailbox(Generic[T]):
     def put_nowait(self, item: T, size: int = 0) -> bool:
         """Put an item in, if there is room for it and nobody waits for that room.
 
-        :raises MailboxClosed: there would be room, but it is closed.
+        :raises MailboxClosed: it is closed, be there room or not.
         """
-        if self._putters or self._full:
+        if not self._closed and (self._putters or self._full):
             return False
         self._add(item, size)
         return True
