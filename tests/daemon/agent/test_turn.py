@@ -137,6 +137,23 @@ async def test_every_call_has_an_id_of_its_own() -> None:
     assert all(ids)
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("\ud800", "call"),
+        ("x" * 257, "call"),
+        ("x" * 256, "x" * 256),
+        ("\U0001f600", "\U0001f600"),
+        ("", "call"),
+    ],
+)
+async def test_an_id_that_cannot_be_one_gives_way_to_another(given: str, kept: str) -> None:
+    run = Run([upper(given, "a"), upper(given, "b")], [TextDelta("done")])
+    await run.take()
+    ids = [event.call_id for event in run.events if isinstance(event, ToolCalled)]
+    assert ids == [kept, f"{kept}_2"]
+
+
 @pytest.mark.parametrize(("max_steps", "ends"), [(3, True), (2, False)])
 async def test_a_model_that_never_stops_calling_is_stopped(max_steps: int, ends: bool) -> None:
     run = Run([upper("1", "a")], [upper("2", "b")], [TextDelta("end")], max_steps=max_steps)

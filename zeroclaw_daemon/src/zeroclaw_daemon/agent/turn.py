@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from itertools import count
+from itertools import chain, count
 from typing import Final
 
 from zeroclaw_daemon.agent.approval_policy import ApprovalPolicy, required
@@ -34,6 +34,9 @@ from zeroclaw_host.worlds.kinds import ToolResult
 
 INTERRUPTED: Final = "[interrupted before the end]"
 """What the model is shown in place of the rest of a turn that was broken off."""
+
+MAX_CALL_ID: Final = 256
+"""Characters of the id of a call."""
 
 logger = logging.getLogger(__name__)
 
@@ -231,14 +234,16 @@ class Turn:
 
     def _with_own_id(self, call: ToolCall) -> ToolCall:
         """The call under an id that no other call of the conversation has; models are not always careful."""
-        names: Iterator[str] = (f"{call.id or 'call'}_{number}" for number in count(2))
-        unique = (
-            call.id
-            if call.id and call.id not in self._call_ids
-            else next(n for n in names if n not in self._call_ids)
-        )
+        wanted = call.id if _names(call.id) else "call"
+        names = chain([wanted], (f"{wanted}_{number}" for number in count(2)))
+        unique = next(name for name in names if name not in self._call_ids)
         self._call_ids.add(unique)
         return ToolCall(unique, call.name, call.arguments)
+
+
+def _names(call_id: str) -> bool:
+    """Whether it can stand in every row, line and question after it: it is short, and no character in it is half of one."""
+    return 0 < len(call_id) <= MAX_CALL_ID and call_id == call_id.encode(errors="ignore").decode()
 
 
 def _as_value(arguments: str) -> JsonValue:
