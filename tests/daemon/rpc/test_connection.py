@@ -52,6 +52,8 @@ class Answering:
                 raise KeyError("secret")
             case "nan":
                 return float("nan")
+            case "odd":
+                raise InvalidParams("no", details={"secret": object()})
         return request.params
 
 
@@ -236,7 +238,7 @@ async def test_calls_are_answered_in_order_except_those_that_run_beside(wire_ove
 @pytest.mark.req("RPC-237")
 async def test_a_fault_of_ours_is_an_internal_error_without_its_words(wire_over: WireOver) -> None:
     async with connection(wire_over) as (wire, _, _handler):
-        for method in ("broken", "nan"):
+        for method in ("broken", "nan", "odd"):
             answer = await wire.ask(method)
             assert answer["error"]["code"] == -32603
             assert "secret" not in json.dumps(answer)
@@ -532,6 +534,15 @@ async def wait_for(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(60):
         while not holds():
             await anyio.lowlevel.checkpoint()
+
+
+async def test_a_handshake_that_succeeds_in_the_moment_of_its_deadline_counts(wire_over: WireOver) -> None:
+    clock = ManualClock()
+    async with connection(wire_over, limits=ConnectionLimits(), clock=clock) as (wire, served, _):
+        await wait_for(lambda: clock.waits == 1)
+        clock.advance(30.1)
+        served.mark_ready()  # before the deadline had its turn
+        assert (await wire.ask("echo"))["result"] == {}
 
 
 @pytest.mark.req("RPC-032", "PAINS-23")

@@ -293,6 +293,28 @@ async def test_a_client_that_takes_no_bytes_holds_up_nobody_else(serving: Servin
         assert (await other.call("session/state", {"sessionId": session}))["state"] == "idle"
 
 
+async def test_a_fault_of_ours_in_one_connection_ends_that_one_alone(
+    serving: Serving, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving() as daemon, daemon.connect() as other:
+        async with daemon.connect_raw() as wire:
+            await daemon.until(lambda: daemon.server.open_connections == 2)
+
+            def broken(*_: object) -> None:
+                raise KeyError("secret")
+
+            with monkeypatch.context() as patched:
+                patched.setattr("zeroclaw_daemon.rpc.connection.classify", broken)
+                await wire.write(b"{}\n")
+                assert await wire.rest() == []
+        await daemon.until(lambda: daemon.server.open_connections == 1)
+        assert (await other.call("status"))["connections"] == 1
+    faults = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert [(each.getMessage(), each.exc_info is not None) for each in faults] == [
+        ("the connection of memory:client ended by a fault of the daemon", True)
+    ]
+
+
 # The end.
 
 

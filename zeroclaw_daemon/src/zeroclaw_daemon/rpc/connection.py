@@ -256,6 +256,8 @@ class Connection:
             return
         with self._handshake:
             await self._clock.sleep(self._limits.initialize_seconds)
+            if self._ready:  # it succeeded in this very moment
+                return
             record(
                 logger, logging.WARNING, "no initialize came in time",
                 action="initialize_timeout", peer=self.peer.label,
@@ -380,9 +382,10 @@ class Connection:
 
     async def _outcome(self, request: Request) -> bytes:
         try:
-            return result_line(await self._handler.handle(request), request.id)
-        except ZeroclawError as error:
-            return error_line(error_object(error), request.id)
+            try:
+                return result_line(await self._handler.handle(request), request.id)
+            except ZeroclawError as error:
+                return error_line(error_object(error), request.id)
         except Exception:
             # A fault of ours in one call must not end the connections and turns of everybody else.
             logger.exception("a call of %s failed unexpectedly", self.peer.label)

@@ -136,6 +136,9 @@ class Intake:
         with present:
             try:
                 await connection.run()
+            except Exception:
+                # What all connections are served in must not end for a fault of ours in one of them.
+                logger.exception("the connection of %s ended by a fault of the daemon", connection.peer.label)
             finally:
                 self._connections.pop(connection, None)
                 self._left.set()
