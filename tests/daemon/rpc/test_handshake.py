@@ -12,7 +12,7 @@ import anyio
 import pytest
 from rosters import InForce, grants, one_user
 
-from zeroclaw_daemon.authority.principal import Evidence, Principal
+from zeroclaw_daemon.authority.principal import AuthenticationFailed, Evidence, Principal
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.config.schema import Config
 from zeroclaw_daemon.rpc.errors import (
@@ -95,6 +95,24 @@ async def test_a_second_handshake_that_fails_leaves_the_first(serving: Serving) 
         await wire.call("status")
         await wire.initialize()
         await wire.call("status")
+
+
+@pytest.mark.req("RPC-043", "RPC-046")
+async def test_whoever_is_nobody_again_before_the_end_of_its_handshake_is_not_bound(serving: Serving) -> None:
+    class Withdrawn(RosterAuthority):
+        gone = False
+
+        def rights(self, principal: Principal, **options: Any) -> Any:
+            if self.gone:
+                raise AuthenticationFailed("the token is paired no more")
+            return super().rights(principal, **options)
+
+    authority = Withdrawn(Config, None, os.geteuid())
+    async with serving(authority=authority) as daemon, daemon.connect(initialize=False) as wire:
+        authority.gone = True
+        assert (await wire.fail("initialize"))["code"] == AUTHENTICATION_REQUIRED
+        authority.gone = False
+        assert (await wire.fail("status"))["data"]["reason"] == "initialize_required"
 
 
 @pytest.mark.req("RPC-235")

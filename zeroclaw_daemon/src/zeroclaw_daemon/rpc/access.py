@@ -8,6 +8,7 @@ from zeroclaw_daemon.authority.principal import Authority, Forbidden, Principal,
 from zeroclaw_daemon.authority.rights import ToolUse, decide
 from zeroclaw_daemon.rpc.caller import Caller
 from zeroclaw_daemon.rpc.errors import InitializeRequired
+from zeroclaw_daemon.rpc.transport.base import Peer
 from zeroclaw_daemon.sessions.live import LiveSessions
 
 
@@ -25,7 +26,7 @@ class SessionAccess:
 
     def environment(self, caller: Caller) -> Mapping[str, str]:
         """What this caller may have forwarded of its environment now, whatever it might when it did."""
-        return caller.env if may_forward(caller, self._authority) else {}
+        return caller.env if may_forward(caller.link.peer, principal_of(caller), self._authority) else {}
 
     def visible(self, caller: Caller) -> list[str]:
         """The ids of the live sessions that the caller may know of, oldest first."""
@@ -104,8 +105,8 @@ def principal_of(caller: Caller) -> Principal:
     return caller.principal
 
 
-def may_forward(caller: Caller, authority: Authority) -> bool:
+def may_forward(peer: Peer, principal: Principal, authority: Authority) -> bool:
     """Whether a caller's environment is kept for its commands: they have the rights of the daemon's user, so it has to be an
     administrator, and one of this machine (RPC-247).
     """
-    return caller.link.peer.local and authority.rights(principal_of(caller)).admin
+    return peer.local and authority.rights(principal).admin

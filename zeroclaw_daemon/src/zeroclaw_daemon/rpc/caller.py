@@ -77,11 +77,14 @@ class Caller:
             raise RuntimeError("a caller was used before its connection")
         return self._link
 
-    def bind(self, principal: Principal, client_id: str, *, takes_questions: bool) -> None:
+    def bind(
+        self, principal: Principal, client_id: str, *, takes_questions: bool, env: Mapping[str, str]
+    ) -> None:
         """Open the gate for this principal. A later handshake replaces an earlier one as a whole (RPC-046)."""
         self.principal = principal
         self.client_id = client_id
         self.takes_questions = takes_questions
+        self.env = env
         self.link.mark_ready()
 
 

@@ -106,13 +106,14 @@ class Handshake:
         principal = await self._authority.authenticate(
             Evidence(peer.credential, params.auth_token, params.auth_provider, local=peer.local)
         )
+        env = dict(params.env or {}) if may_forward(peer, principal, self._authority) else {}
         bound = caller.principal
         caller.bind(
             principal,
             _client_id(params.tui_id) or caller.client_id or _new_client_id(),
             takes_questions=_takes_questions(params.client_capabilities),
+            env=env,
         )
-        caller.env = dict(params.env or {}) if may_forward(caller, self._authority) else {}
         if principal != bound and (words := caller.bindings.spend("a client is bound to a principal")):
             record(
                 logger, logging.INFO, words,
