@@ -90,7 +90,7 @@ def new(
     out.print(f"next: cd {shown(str(target))} && zeroclaw-plugin build")
 
 
-@app.command()
+@app.command(short_help="Build the component from your Python files.")
 def build(
     directory: Directory = HERE,
     strict: Annotated[
@@ -141,7 +141,7 @@ def print_findings(findings: tuple[Finding, ...]) -> None:
         err.print(f"[{style}]{each.severity.value}[/{style}] {shown_lines(text)}")
 
 
-@app.command()
+@app.command(short_help="Say whether a host would accept and load it.")
 def check(
     source: Source = HERE,
     trusted_key: Annotated[
@@ -224,7 +224,7 @@ def _print_check(report: CheckReport) -> None:
 app.command()(run)
 
 
-@app.command()
+@app.command(short_help="Write its world as WIT, for other languages.")
 def wit(
     target: Annotated[Path, typer.Argument(help="The directory to make.")],
     directory: Annotated[Path, typer.Option(help="The plugin's directory.")] = HERE,
@@ -240,7 +240,7 @@ def wit(
     out.print(f"made {shown(str(target))}")
 
 
-@app.command()
+@app.command(short_help="Make a publisher's key, or show its public half.")
 def keygen(
     path: Annotated[Path, typer.Argument(help="The key file to make.")],
     passphrase: Annotated[
@@ -276,7 +276,7 @@ def _asking(path: Path, passphrase_file: Path | None) -> Callable[[], bytes]:
     return ask
 
 
-@app.command()
+@app.command(short_help="Sign the manifest, and through it the component.")
 def sign(
     directory: Directory = HERE,
     key: Annotated[Path | None, typer.Option(help="The publisher's private key, PEM or DER.")] = None,
@@ -294,7 +294,7 @@ def sign(
     out.print(f"public key {report.publisher_key}")
 
 
-@app.command()
+@app.command(short_help="Check signature and digests; compile nothing.")
 def verify(
     source: Source = HERE,
     trusted_key: Annotated[
@@ -322,7 +322,7 @@ def verify(
     )
 
 
-@app.command()
+@app.command(short_help="Write the package archive.")
 def pack(
     directory: Directory = HERE,
     output: Annotated[

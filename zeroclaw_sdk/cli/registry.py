@@ -85,7 +85,7 @@ def verify(directory: Directory, allow_unsigned: AllowUnsigned = False, as_json:
         raise typer.Exit(Kind.INVALID.value)
 
 
-@app.command()
+@app.command(short_help="Hand the registry out over plain HTTP.")
 def serve(
     directory: Directory,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",

@@ -99,7 +99,7 @@ def unpair(
         say(f"The token {token.id} of {visible(token.user)} is worth nothing any more.")
 
 
-@app.command("list")
+@app.command("list", short_help="List the paired tokens.")
 def list_(context: typer.Context, as_json: JsonOption = False) -> None:
     """List the paired tokens: id, user, time of pairing, and whether the user may do anything."""
     current = environment(context)
@@ -128,7 +128,7 @@ def list_(context: typer.Context, as_json: JsonOption = False) -> None:
     table(("ID", "USER", "PAIRED", "STATE"), rows)
 
 
-@app.command("explain")
+@app.command("explain", short_help="Say whether a user may call a method, and why.")
 def explain(
     context: typer.Context,
     user: Annotated[

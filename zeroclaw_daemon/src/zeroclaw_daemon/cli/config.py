@@ -33,8 +33,8 @@ A running daemon sees the change at its next use.
     rich_markup_mode=None,
 )
 app.command("patch")(config_file.patch)
-app.command("validate")(config_file.validate)
-app.command("migrate")(config_file.migrate)
+app.command("validate", short_help="Say everything that is wrong with the file.")(config_file.validate)
+app.command("migrate", short_help="Bring a file of an earlier release to this layout.")(config_file.migrate)
 app.command("schema")(config_file.schema)
 
 
@@ -153,7 +153,7 @@ def set_(
     _say_changed(current, snapshot, path, "set", as_json=as_json)
 
 
-@app.command("delete")
+@app.command("delete", short_help="Take a property out of the file.")
 def delete(
     context: typer.Context,
     path: Annotated[

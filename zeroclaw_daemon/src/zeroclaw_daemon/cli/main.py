@@ -59,17 +59,17 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("daemon")(daemon.daemon)
-app.command("status")(status.status)
+app.command("daemon", short_help="Run the daemon in the foreground.")(daemon.daemon)
+app.command("status", short_help="Show the running daemon, and what is wrong with it.")(status.status)
 app.command("reload")(reload.reload)
-app.command("prompt")(prompt.prompt)
+app.command("prompt", short_help="Say one thing to an agent and stream its answer.")(prompt.prompt)
 app.command("chat")(chat.chat)
-app.command("rpc")(rpc.rpc)
+app.command("rpc", short_help="Call any method of the running daemon.")(rpc.rpc)
+app.add_typer(sessions.app, name="sessions")
 app.add_typer(plugin.app, name="plugin")
 app.add_typer(config.app, name="config")
 app.add_typer(auth.app, name="auth")
 app.add_typer(secrets.app, name="secrets")
-app.add_typer(sessions.app, name="sessions")
 
 
 def _print_version(asked: bool) -> None:

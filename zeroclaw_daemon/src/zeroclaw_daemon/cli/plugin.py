@@ -70,12 +70,12 @@ plugins.enabled is true; agents get the tools of installed plugins once plugins.
 
 app.add_typer(cache_app, name="cache")
 app.add_typer(state_app, name="state")
-app.command("install")(install)
-app.command("bind")(bind)
+app.command("install", short_help="Install a package from a directory, an archive or a registry.")(install)
+app.command("bind", short_help="Bind the channel of an installed package to an alias.")(bind)
 app.command("update")(update)
-app.command("egress")(egress)
-app.command("fsck")(fsck)
-app.command("log")(log)
+app.command("egress", short_help="Show what packages declare, are granted and use of the network.")(egress)
+app.command("fsck", short_help="Explain what in the plugins directory is no package.")(fsck)
+app.command("log", short_help="Show the record of installs, updates, removals and refusals.")(log)
 app.command("migrate")(migrate)
 
 NameArgument = Annotated[
@@ -180,7 +180,7 @@ def list_(
         raise typer.Exit(Kind.INVALID.value)
 
 
-@app.command("info")
+@app.command("info", short_help="Show one installed package, and whether it loads.")
 def info(context: typer.Context, name: NameArgument, as_json: JsonOption = False) -> None:
     """Show one installed package, whether it loads, as the daemon tries when it starts, and what each instance of it lacks.
 

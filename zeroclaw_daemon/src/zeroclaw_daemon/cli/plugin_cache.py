@@ -39,7 +39,7 @@ beside a running daemon; it goes on with what it has loaded.
 _FORMS: Final = {"component": "whole", "shared": "shared", "module": "module"}
 
 
-@app.command("list")
+@app.command("list", short_help="List what is kept.")
 def list_(context: typer.Context, as_json: JsonOption = False) -> None:
     """List what is kept: for which packages, in which form, how large, when it was last used, exact to an hour.
 
@@ -66,7 +66,7 @@ def list_(context: typer.Context, as_json: JsonOption = False) -> None:
         say(f"\n{total} of at most {bound}, in {visible(str(shelf.directory))}")
 
 
-@app.command("prune")
+@app.command("prune", short_help="Remove what is stale or above the bound.")
 def prune(
     context: typer.Context,
     max_mb: Annotated[

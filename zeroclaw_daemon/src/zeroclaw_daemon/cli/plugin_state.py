@@ -65,7 +65,7 @@ def default(context: typer.Context, as_json: JsonOption = False) -> None:
         _list(context, None, as_json=as_json)
 
 
-@app.command("list")
+@app.command("list", short_help="List the instances that keep something.")
 def list_(
     context: typer.Context,
     name: Annotated[

@@ -31,7 +31,7 @@ keep the secrets themselves.
 )
 
 
-@app.command("rotate")
+@app.command("rotate", short_help="Replace the key and seal everything anew.")
 def rotate(context: typer.Context, as_json: JsonOption = False) -> None:
     """Replace the key: seal every secret and every entry of plugins' state anew, and forget the old key.
 
@@ -64,7 +64,7 @@ def rotate(context: typer.Context, as_json: JsonOption = False) -> None:
     say(f"the key is new; sealed with it: {done.secrets} secrets and {done.rows} entries of plugins' state")
 
 
-@app.command("status")
+@app.command("status", short_help="Say whether the key can be used.")
 def status(context: typer.Context, as_json: JsonOption = False) -> None:
     """Say whether there is a usable key, how many secrets are sealed, and whether a rotation was interrupted.
 

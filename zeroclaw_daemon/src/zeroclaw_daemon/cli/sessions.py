@@ -38,7 +38,7 @@ Ids = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", short_help="List the conversations that are kept.")
 def list_(
     context: typer.Context,
     query: Annotated[
@@ -79,7 +79,7 @@ def list_(
     )
 
 
-@app.command("show")
+@app.command("show", short_help="Show what was said in one.")
 def show_(
     context: typer.Context,
     session: Annotated[str, typer.Argument(metavar="ID", help="Which one.")],
