@@ -72,7 +72,14 @@ def seen_of(store: ChatStore) -> dict[str, Any]:
         if session is not None:
             entries = [entry_tuple(entry) for entry in store.entries(name)]
             assert session.message_count == len(entries)
-            found[name] = (session.agent_alias, session.owner, session.trimmed, session.turn_id, entries)
+            found[name] = (
+                session.agent_alias,
+                session.owner,
+                session.trimmed,
+                session.turn_id,
+                entries,
+                session.plan,
+            )
     found["words"] = {word: sorted(each.id for each in store.listed(query=word)) for word in WORDS}
     return found
 
@@ -100,6 +107,7 @@ STORY: tuple[tuple[WritePoint, Callable[[ChatStore], object]], ...] = (
     (WritePoint.SESSION_RECOVERED, lambda it: it.recover("gone")),
     (WritePoint.SESSION_DELETED, lambda it: it.delete("gone")),
     (WritePoint.TURN_BEGUN, lambda it: it.begin("s", "t1", "first", BEGAN)),
+    (WritePoint.PLAN_SAVED, lambda it: it.save_plan("s", [{"content": "on", "status": "pending"}])),
     (WritePoint.TURN_FINISHED, lambda it: it.finish("s", "t1", EVENTS, CONTEXT)),
     (WritePoint.TURN_BEGUN, lambda it: it.begin("s", "t2", "second", BEGAN)),
     (WritePoint.TURN_FAILED, lambda it: it.fail("s", "t2")),

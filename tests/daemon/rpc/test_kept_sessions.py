@@ -419,6 +419,20 @@ async def test_neither_instructions_nor_thoughts_are_written(house: Opened) -> N
             assert b"4711" not in file.read_bytes()
 
 
+@pytest.mark.req("RPC-065")
+@pytest.mark.parametrize("mode", ["acp", "chat"])
+async def test_a_plan_outlives_the_daemon_that_it_was_made_in(house: Opened, mode: str) -> None:
+    calls = [ToolCall("a", "loud", "{}")]
+    async with house(calls, [TextDelta("yes")], tools=ToolRegistry([Loud()])) as it:
+        session = await it.wire.new_session(chatMode=mode)
+        await it.turn(session)
+        (told,) = it.updates("plan")
+    async with house() as it:
+        await it.wire.call("session/new", again(session, chatMode=mode))
+        assert it.updates("plan") == [told]
+        assert (await it.wire.call("session/state", {"sessionId": session}))["plan"] == told["entries"]
+
+
 @pytest.mark.req("RPC-065", "RPC-151", "PLG-027")
 async def test_a_tool_call_leaves_a_bounded_output_and_a_receipt(house: Opened) -> None:
     pause = Pause()

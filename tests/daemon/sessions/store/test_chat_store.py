@@ -304,6 +304,20 @@ def test_a_file_of_an_early_release_is_brought_up_to_date(tmp_path: Path) -> Non
         assert raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall() == []
 
 
+def test_a_file_of_the_first_version_is_brought_up_to_date(store: ChatStore, tmp_path: Path) -> None:
+    turn(store)
+    before = store.entries("s")
+    store.close()
+    with closing(sqlite3.connect(database(tmp_path))) as raw, raw:
+        raw.execute("ALTER TABLE session_metadata DROP COLUMN plan_json")
+        raw.execute("DELETE FROM chat_schema WHERE version = 2")
+    store.save_plan("s", ["on"])
+    assert store.resume("s").session.plan == ["on"]
+    assert store.entries("s") == before
+    with pytest.raises(SessionNotFound):
+        store.save_plan("absent", [])
+
+
 def test_the_file_is_its_owner_s_alone(store: ChatStore, tmp_path: Path) -> None:
     for path in database(tmp_path).parent.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -316,6 +330,7 @@ WRITES: dict[WritePoint, Callable[[ChatStore], object]] = {
     WritePoint.SESSION_RESUMED: lambda it: it.resume("s"),
     WritePoint.SESSION_RECOVERED: lambda it: it.recover("s"),
     WritePoint.TURN_BEGUN: lambda it: it.begin("old", "u", "look", BEGAN),
+    WritePoint.PLAN_SAVED: lambda it: it.save_plan("s", []),
     WritePoint.TURN_FINISHED: lambda it: it.finish("s", "t2", EVENTS, CONTEXT, trimmed=True),
     WritePoint.TURN_FAILED: lambda it: it.fail("s", "t2"),
     WritePoint.SESSION_DELETED: lambda it: it.delete("s"),
@@ -338,7 +353,7 @@ def test_every_write_is_tried() -> None:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A session in its second turn, and what an early release left."""
-    tell(tmp_path, operations=10).close()
+    tell(tmp_path, operations=11).close()
     return tmp_path
 
 
@@ -414,6 +429,7 @@ def test_a_damaged_database_is_neither_used_nor_replaced(
         ("UPDATE session_metadata SET retained_context_json = '[]'", lambda it: it.resume("s")),
         ("UPDATE session_metadata SET created_at = 'today'", lambda it: it.listed()),
         ("UPDATE session_metadata SET message_count = 'many'", lambda it: it.find("s")),
+        ("UPDATE session_metadata SET plan_json = '{'", lambda it: it.find("s")),
         ("UPDATE sessions SET payload = '{'", lambda it: it.entries("s")),
         ("UPDATE sessions SET payload = '{\"calls\": 1}'", lambda it: it.entries("s")),
         ("UPDATE sessions SET payload = '{\"calls\": [1]}'", lambda it: it.page("s")),

@@ -139,7 +139,7 @@ class AcpJournal:
 
 
 class ChatJournal:
-    """The turns of ``chat`` sessions, in their store: the prompt when a turn begins, everything else when it ends."""
+    """The turns of ``chat`` sessions, in their store: the prompt when a turn begins, a plan at once, everything else when it ends."""
 
     recovers = True
 
@@ -151,13 +151,16 @@ class ChatJournal:
         await self._kept.write(lambda store: store.begin(session.id, ticket.turn_id, prompt, at))
 
     async def record(self, session: LiveSession, ticket: Ticket, event: TurnEvent) -> None:
-        """What a client sees waits for the end of the turn."""
+        """What a client sees waits for the end of the turn; the plan goes into the row."""
         match event:
             case MessageChunk() | ToolCalled() | ToolReturned():
                 ticket.seen.append((event, datetime.now(UTC)))
             case HistoryTrimmed():
                 ticket.trimmed = True
-            case PlanChanged() | ContextUsed() | ThoughtChunk():
+            case PlanChanged(entries):
+                plan = [entry.to_json() for entry in entries]
+                await self._kept.write(lambda store: store.save_plan(session.id, plan))
+            case ContextUsed() | ThoughtChunk():
                 pass
 
     async def finish(

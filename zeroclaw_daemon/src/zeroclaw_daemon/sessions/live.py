@@ -34,7 +34,7 @@ class ChatMode(StrEnum):
     ACP = "acp"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class LiveSession:
     """One conversation. The object is its generation: a session that is closed and opened again under the same id is
     another object.

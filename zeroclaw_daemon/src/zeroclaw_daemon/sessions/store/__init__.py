@@ -20,5 +20,5 @@ The order in which a daemon uses it, whatever fails on the way:
   waits for the store to work again.
 - close asks the store nothing.
 
-A chat has no checkpoint: its prompt is written by ``begin``, and everything else of its turn by ``finish``.
+A chat has no checkpoint: its prompt is written by ``begin``, a plan when it is made, and everything else of its turn by ``finish``.
 """

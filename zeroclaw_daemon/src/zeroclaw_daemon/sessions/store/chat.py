@@ -1,7 +1,7 @@
 """The durable store of ``chat`` sessions, for programs that may wait. From the event loop, see :mod:`.facade`.
 
 Sessions of the two modes share nothing, ids included (RPC-156). A chat keeps its prompt at the beginning of a turn and
-everything else at its end: what a turn that is broken off had said so far is lost, the prompt and what was before is not.
+everything else but a plan at its end: what a turn that is broken off had said so far is lost, the prompt and what was before is not.
 
 A ``scope`` is the principal that a caller is held to, None where it may use every session. To a scope, a session of somebody
 else and one that does not exist are the same.
@@ -31,7 +31,7 @@ from zeroclaw_daemon.sessions.store.folding import (
     marker,
     newest_turns,
 )
-from zeroclaw_daemon.sessions.store.payloads import dump_context, load_context
+from zeroclaw_daemon.sessions.store.payloads import dump, dump_context, load, load_context
 from zeroclaw_daemon.sessions.store.points import StoreSteps, WritePoint
 from zeroclaw_daemon.sessions.store.records import (
     NewSession,
@@ -51,6 +51,7 @@ from zeroclaw_daemon.sessions.store.rows import (
     text_or_none,
 )
 from zeroclaw_daemon.sessions.store.searching import match_of
+from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import UsageError
 
 PREFIX: Final = "rpc_"
@@ -265,6 +266,16 @@ class ChatStore:
             key = _turning(raw, session_id, turn_id)
             raw.execute("UPDATE session_metadata SET state = ? WHERE session_key = ?", (_ERROR, key))
 
+    def save_plan(self, session_id: str, plan: JsonValue) -> None:
+        """Keep the agent's plan: before the client is told. None is no plan.
+
+        :raises SessionNotFound: there is no such session.
+        """
+        with self._file.write(WritePoint.PLAN_SAVED) as raw:
+            row = _owned(raw, session_id, None)
+            kept = None if plan is None else dump(plan)
+            raw.execute("UPDATE session_metadata SET plan_json = ? WHERE session_key = ?", (kept, row.key))
+
     def call_ids(self, session_id: str) -> frozenset[str]:
         """The ids of the session's tool calls. One message at a time is in memory.
 
@@ -403,7 +414,7 @@ _HAS_WORDS: Final = (
 
 _STORED: Final = """
 SELECT session_key, coalesce(agent_alias, ''), coalesce(workspace_dir, ''), principal_id, trim_breadcrumb, created_at,
-    last_activity, message_count, turn_id
+    last_activity, message_count, turn_id, plan_json
 FROM session_metadata
 """
 
@@ -413,7 +424,7 @@ def _stored(raw: sqlite3.Connection, key: str) -> StoredSession:
 
 
 def _session(row: tuple[object, ...]) -> StoredSession:
-    key, agent, workspace, owner, trimmed, created, active, count, turn_id = row
+    key, agent, workspace, owner, trimmed, created, active, count, turn_id, plan = row
     return StoredSession(
         id=text(key).removeprefix(PREFIX),
         agent_alias=text(agent),
@@ -421,7 +432,7 @@ def _session(row: tuple[object, ...]) -> StoredSession:
         surface=None,
         owner=text_or_none(owner),
         token_count=0,
-        plan=None,
+        plan=None if plan is None else load(plan),
         trimmed=bool(trimmed),
         killed=None,
         created=moment(created),

@@ -40,7 +40,8 @@ CREATE TABLE IF NOT EXISTS session_metadata (
     principal_id TEXT,
     workspace_dir TEXT,
     retained_context_json TEXT,
-    trim_breadcrumb INTEGER
+    trim_breadcrumb INTEGER,
+    plan_json TEXT
 );
 """
 
@@ -57,6 +58,7 @@ _LATER_COLUMNS: Final = (
     ("session_metadata", "workspace_dir", "TEXT"),
     ("session_metadata", "retained_context_json", "TEXT"),
     ("session_metadata", "trim_breadcrumb", "INTEGER"),
+    ("session_metadata", "plan_json", "TEXT"),
 )
 """What databases of other releases may lack."""
 
@@ -87,7 +89,12 @@ def _one(raw: sqlite3.Connection) -> None:
         index(raw, number(row), text(role), text(content))
 
 
-CHAT: Final = Layout("chat_schema", "session_metadata", _FIRST + _INDEXES, (_one,))
+def _two(raw: sqlite3.Connection) -> None:
+    """The first version kept no plans."""
+    add_missing(raw, _LATER_COLUMNS)
+
+
+CHAT: Final = Layout("chat_schema", "session_metadata", _FIRST + _INDEXES, (_one, _two))
 """The layout."""
 
 
