@@ -110,7 +110,7 @@ class FailsOnce(StoreSteps):
             raise sqlite3.OperationalError("disk I/O error")
 
 
-@pytest.mark.req("RPC-136")
+@pytest.mark.req("RPC-135", "RPC-136")
 @pytest.mark.parametrize("phase", [Phase.BEGUN, Phase.WRITTEN])
 async def test_a_reduction_that_cannot_be_written_is_not_told_and_fails_the_turn(
     keeping: Keeping, tmp_path: Path, phase: Phase

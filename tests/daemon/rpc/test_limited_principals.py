@@ -185,6 +185,7 @@ async def test_a_session_that_took_the_place_of_an_own_one_while_it_was_waited_f
         assert (await ben.call("session/prompt", {"sessionId": x, "prompt": "2"}))["content"] == "b"
 
 
+@pytest.mark.req("RPC-063")
 async def test_who_says_to_be_another_client_evicts_no_session_of_another_principal(serving: Serving) -> None:
     async with (
         serving(authority=judged_by(two_users())) as daemon,

@@ -202,6 +202,24 @@ async def test_the_second_prompt_waits_for_the_first_and_cancel_hits_the_first(s
         assert state == {"sessionId": session, "state": "idle"}
 
 
+@pytest.mark.req("RPC-065")
+async def test_a_prompt_that_waits_makes_a_session_busy_though_no_turn_runs(serving: Serving) -> None:
+    async with serving() as daemon, daemon.connect() as wire:
+        session = await wire.new_session()
+        live = daemon.server.sessions.get(session)
+        async with live.permit.held():
+            await wire.send(prompt_frame(session, "hi"))
+            await daemon.until(lambda: live.permit.pending == 2)
+            assert live.running is None
+            assert await wire.call("session/state", {"sessionId": session}) == {
+                "sessionId": session,
+                "state": "running",
+                "turnId": live.prompts[0].turn_id,
+            }
+        await wire.answer_to(7)
+        assert (await wire.call("session/state", {"sessionId": session}))["state"] == "idle"
+
+
 @pytest.mark.req("RPC-241")
 async def test_a_prompt_that_waits_too_long_is_refused_and_the_first_runs_on(serving: Serving) -> None:
     pause, clock = Pause(), ManualClock()
@@ -362,13 +380,32 @@ async def test_a_surface_belongs_to_the_mode_acp(serving: Serving, params: Any, 
 
 @pytest.mark.req("RPC-061")
 async def test_a_live_session_is_the_same_for_whoever_opens_it_again(serving: Serving) -> None:
-    async with serving() as daemon, daemon.connect() as first, daemon.connect() as second:
+    provider = ScriptedProvider([TextDelta("one")], [TextDelta("two")])
+    async with (
+        serving(provider=provider) as daemon,
+        daemon.connect() as first,
+        daemon.connect() as second,
+    ):
         session = await first.new_session()
         await first.call("session/prompt", {"sessionId": session, "prompt": "hello"})
         again = await second.call("session/new", {"agentAlias": "assistant", "sessionId": session})
         assert (again["sessionId"], again["messageCount"]) == (session, 2)
         error = await second.fail("session/new", {"agentAlias": "other", "sessionId": session})
         assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "session_mismatch")
+        await second.call("session/prompt", {"sessionId": session, "prompt": "and?"})
+        heard = [getattr(message, "text", None) for message in provider.requests[1].messages]
+        assert heard == ["hello", "one", "and?"]
+
+
+@pytest.mark.req("RPC-061", "RPC-063")
+async def test_a_session_is_that_of_the_client_that_opened_it_last(serving: Serving) -> None:
+    async with serving() as daemon, daemon.connect() as first, daemon.connect() as second:
+        session = await first.new_session()
+        await second.new_session(sessionId=session)
+        other = await first.new_session()
+        assert (await first.call("status"))["sessionIds"] == [session, other]
+        last = await second.new_session()
+        assert (await first.call("status"))["sessionIds"] == [other, last]
 
 
 @pytest.mark.req("RPC-063")

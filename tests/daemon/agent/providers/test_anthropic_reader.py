@@ -55,14 +55,14 @@ def test_a_figure_that_is_none_costs_no_answer(figure: int) -> None:
 def test_thinking_is_thought_and_never_text() -> None:
     thinking = block(
         0,
-        {"type": "thinking", "thinking": "", "signature": ""},
-        {"type": "thinking_delta", "thinking": "hm"},
+        {"type": "thinking", "thinking": "h", "signature": ""},
+        {"type": "thinking_delta", "thinking": "m"},
         {"type": "thinking_delta", "thinking": "m"},
         {"type": "signature_delta", "signature": "c2lnbmVk"},
     )
     hidden = block(1, {"type": "redacted_thinking", "data": "ZGF0YQ=="})
     assert read(message_start(), *thinking, *hidden, *text_block(2, "yes"), *message_end()) == [
-        ThoughtDelta("hm"), ThoughtDelta("m"), TextDelta("yes"), done(),
+        ThoughtDelta("h"), ThoughtDelta("m"), ThoughtDelta("m"), TextDelta("yes"), done(),
     ]  # fmt: skip
 
 
