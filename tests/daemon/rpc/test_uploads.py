@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import anyio
 import pytest
@@ -431,6 +433,48 @@ async def test_an_upload_that_rests_for_five_minutes_is_gone(serving: Serving) -
         again = [await begin(wire, session, 1) for _ in range(4)]
         assert reason(await refused_chunk(wire, uploads[0], 0, b"abc"))[1] == "upload_unknown"
         assert await chunk(wire, again[3], 0, b"x") == 1
+
+
+@pytest.mark.req("RPC-194")
+async def test_what_a_silent_upload_holds_is_given_back_though_nobody_asks(serving: Serving) -> None:
+    clock = ManualClock()
+    async with serving(clock=clock) as daemon, daemon.connect() as wire:
+        session, staging = await wire.new_session(), daemon.server.staging
+        waits = clock.waits
+        for _ in range(2):  # it waits again once there is none
+            silent = await begin(wire, session, 1000)
+            await daemon.until(lambda: clock.waits == waits + 1)
+            clock.advance(200)
+            going_on = await begin(wire, session, 6)
+            await begin(wire, session, 500)
+            clock.advance(99)
+            await chunk(wire, going_on, 0, b"abc")
+            assert staging.used_bytes > 1500
+            clock.advance(1)
+            await daemon.until(lambda: 500 < staging.used_bytes < 1000)
+            await daemon.until(lambda: clock.waits == waits + 1)
+            clock.advance(200)
+            await daemon.until(lambda: staging.used_bytes < 500)
+            await daemon.until(lambda: clock.waits == waits + 1)
+            assert await chunk(wire, going_on, 3, b"def") == 6
+            clock.advance(300)
+            await daemon.until(lambda: staging.used_bytes == 0)
+            assert clock.waits == waits
+            assert reason(await refused_chunk(wire, silent, 0, b"a"))[1] == "upload_unknown"
+
+
+@pytest.mark.req("RPC-203")
+async def test_an_upload_keeps_no_session_in_memory(serving: Serving) -> None:
+    async with serving() as daemon, daemon.connect() as wire:
+        session = await wire.new_session()
+        upload = await begin(wire, session, 3)
+        await wire.call("session/prompt", {"sessionId": session, "prompt": "what only this session holds"})
+        kept = ref(daemon.server.sessions.get(session))
+        await wire.call("session/close", {"sessionId": session})
+        gc.collect()
+        assert kept() is None
+        await chunk(wire, upload, 0, b"abc")
+        assert (await wire.fail("file/upload/commit", {"upload_id": upload}))["code"] == SESSION_NOT_FOUND
 
 
 @pytest.mark.req("RPC-196", "RPC-197")

@@ -39,6 +39,7 @@ from zeroclaw_daemon.sessions.ticket import Cause
 from zeroclaw_daemon.sessions.turns import TurnRunner
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_daemon.uploads.binding import Binding
+from zeroclaw_daemon.uploads.idling import IdleUploads
 from zeroclaw_daemon.uploads.placing import FilePlacer
 from zeroclaw_daemon.uploads.staging import Staging, StagingLimits
 
@@ -155,6 +156,7 @@ class Server:
         async with self._local.opened(), self._turns.running(), anyio.create_task_group() as tasks:
             if self._idling is not None:
                 tasks.start_soon(self._idling.run)
+            tasks.start_soon(IdleUploads(self.staging, self._clock).run)
             async with self._gateway.opened() as gateway:
                 task_status.started()
                 with self._accepting:

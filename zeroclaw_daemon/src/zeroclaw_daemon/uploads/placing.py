@@ -75,19 +75,18 @@ class FilePlacer:
         :raises UploadsFolderUnsafe: there is a link where the folder should be.
         :raises StorageError: the file cannot be stored.
         """
-        index = binding.session.attachments
         async with self._sessions.lock:
-            binding.require_same(self._sessions)
-            known = index.find(file.ref_id)
+            session = binding.same(self._sessions)
+            known = session.attachments.find(file.ref_id)
             # Once the thread has begun, its end is waited for even by who is cancelled, and nothing comes between it and the index.
             stored = await anyio.to_thread.run_sync(
                 self._store, principal, binding, file, known, path, limiter=self._threads
             )
-            index.keep(stored)
+            session.attachments.keep(stored)
         record(
             logger, logging.INFO, "a file was stored",
             action="file_stored", category="audit",
-            principal=principal.id, session=binding.session.id, size=stored.size, known=known is not None,
+            principal=principal.id, session=session.id, size=stored.size, known=known is not None,
         )  # fmt: skip
         return Placed(stored, known is not None)
 
@@ -126,8 +125,8 @@ class FilePlacer:
                 self.require_readable(principal, binding, path)
             workspace = self._agents.workspace(binding.agent_alias)
             if known is None:
-                path = UploadsFolder(workspace).path(file.stored_name)
-                known = Attachment(file.ref_id, file.marker(path), workspace, path, len(file.content))
+                place = UploadsFolder(workspace).path(file.stored_name)
+                known = Attachment(file.ref_id, file.marker(place), workspace, place, len(file.content))
             UploadsFolder(known.workspace, self._steps).store(known.name, file.content)
             return known
 

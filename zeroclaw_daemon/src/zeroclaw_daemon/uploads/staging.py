@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
+import anyio
+
 from zeroclaw_daemon.uploads.budget import Budget, Charge, byte_length, cost
 from zeroclaw_daemon.uploads.errors import (
     ChunkDiffers,
@@ -79,6 +81,8 @@ class Staging(Generic[Target]):
         self._now = now
         self._budget = Budget(self.limits.total_bytes)
         self._staged: dict[object, dict[str, Upload[Target]]] = {}
+        self._begun: anyio.Event | None = None
+        """Set by the next upload that begins, where somebody waits for one."""
 
     @property
     def used_bytes(self) -> int:
@@ -103,7 +107,7 @@ class Staging(Generic[Target]):
         :param digest: 64 hexadecimal digits of either case; space around them is ignored.
         :raises FileTooLarge, FilenameTooLong, DigestInvalid, UploadLimit, UploadBudgetSpent: in this order; nothing is staged.
         """
-        self._reclaim()
+        self.reclaim()
         self.check_size(size)
         self.check_filename(filename)
         declared = _short(digest)
@@ -115,6 +119,8 @@ class Staging(Generic[Target]):
             raise UploadBudgetSpent(self._budget.limit)
         upload = Upload(secrets.token_hex(_ID_BYTES), target, size, filename, declared, charge, self._now())
         self._staged.setdefault(holder, {})[upload.id] = upload
+        if self._begun is not None:
+            self._begun.set()
         return upload
 
     def append(self, holder: object, upload_id: str, offset: int, data: bytes) -> int:
@@ -167,6 +173,22 @@ class Staging(Generic[Target]):
         for upload in self._staged.pop(holder, {}).values():
             upload.charge.give_back()
 
+    def reclaim(self) -> None:
+        """Discard what was idle for too long, whosever it is: it could not be continued anyway (RPC-196, RPC-259)."""
+        for holder, uploads in tuple(self._staged.items()):
+            for upload in tuple(uploads.values()):
+                if self._is_idle(upload):
+                    self._remove(holder, upload)
+                    upload.charge.give_back()
+
+    async def until_idle(self) -> float:
+        """Wait until there is an upload; the seconds after which one is idle for too long, if nobody goes on with it."""
+        while not self._staged:
+            self._begun = anyio.Event()
+            await self._begun.wait()
+        touched = min(upload.touched for uploads in self._staged.values() for upload in uploads.values())
+        return max(0.0, touched + self.limits.idle_seconds - self._now())
+
     def check_size(self, size: int) -> None:
         """Let a file have this many bytes.
 
@@ -192,14 +214,6 @@ class Staging(Generic[Target]):
             upload.charge.give_back()
             raise UploadUnknown
         return upload
-
-    def _reclaim(self) -> None:
-        """Discard what was idle for too long, whosever it is: it could not be continued anyway (RPC-196, RPC-259)."""
-        for holder, uploads in tuple(self._staged.items()):
-            for upload in tuple(uploads.values()):
-                if self._is_idle(upload):
-                    self._remove(holder, upload)
-                    upload.charge.give_back()
 
     def _is_idle(self, upload: Upload[Target]) -> bool:
         return self._now() - upload.touched >= self.limits.idle_seconds

@@ -62,14 +62,11 @@ class FileMethods:
         access: SessionAccess,
         placer: FilePlacer,
         staging: Staging[Binding],
-        *,
-        attach_bytes: int = MAX_ATTACH_BYTES,
     ) -> None:
         self._sessions = sessions
         self._access = access
         self._placer = placer
         self._staging = staging
-        self._attach_bytes = attach_bytes
         self._threads = anyio.CapacityLimiter(MAX_THREADS)
         # Of their own: a file system that does not answer holds up those alone who name paths.
         self._read = anyio.CapacityLimiter(MAX_READ)
@@ -137,7 +134,8 @@ class FileMethods:
         """
         binding = self._bound(caller, params.session_id)
         contents = await self._thread(partial(self._contents, caller, params.files))
-        room = self._attach_bytes - sum(len(content) for content in contents if content is not None)
+        # What came in the line is bounded by it, and what is named by paths by the rest.
+        room = MAX_ATTACH_BYTES - sum(len(content) for content in contents if content is not None)
         entries: list[FileEntry] = []
         for index, (file, content) in enumerate(zip(params.files, contents, strict=True)):
             with _about(index):
@@ -154,7 +152,6 @@ class FileMethods:
     def _contents(self, caller: Caller, files: list[AttachedFile]) -> list[bytes | None]:
         """The bytes that came with each file, None where a path came. Nothing else is looked at yet."""
         contents: list[bytes | None] = []
-        total = 0
         for index, file in enumerate(files):
             with _about(index):
                 content = None if file.data_b64 is None else decoded(file.data_b64)
@@ -164,10 +161,7 @@ class FileMethods:
                     check_path(file.path or "")
                     if not caller.link.peer.local:
                         raise Forbidden("only a local client may name a path", details={"rule": "local_only"})
-                total += len(content or b"")
                 contents.append(content)
-        if total > self._attach_bytes:
-            raise AttachTooLarge(self._attach_bytes)
         return contents
 
     async def _attach(
@@ -184,7 +178,7 @@ class FileMethods:
             self._placer.require_readable(principal, binding, path)
             found = read_local(path, self._staging.limits.file_bytes)
             if len(found) > room:
-                raise AttachTooLarge(self._attach_bytes)
+                raise AttachTooLarge(MAX_ATTACH_BYTES)
             return SentFile.of(found, file.filename or PurePosixPath(path).name)
 
         async with self._read:
