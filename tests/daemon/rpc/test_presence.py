@@ -126,6 +126,25 @@ async def test_time_and_a_client_that_come_together_are_a_client() -> None:
         await over.wait()
 
 
+@pytest.mark.req("RPC-218", "RPC-262")
+async def test_no_client_is_too_quick_to_be_seen() -> None:
+    clock, presence = ManualClock(), Presence()
+    watch = Watch(clock)
+
+    async def until_deserted() -> None:
+        await presence.deserted(clock)
+        watch.over = True
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(until_deserted)
+        await watch.settled()
+        for _ in range(3):
+            with presence.counted():
+                pass  # nothing else runs meanwhile
+            assert not await watch.after(0.9)
+        assert await watch.after(0.2)
+
+
 @pytest.mark.req("RPC-219")
 async def test_it_goes_on_while_one_of_several_clients_is_there(serving: Serving) -> None:
     async with serving() as daemon, watched(daemon) as watch, daemon.connect():
