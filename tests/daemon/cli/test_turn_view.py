@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zeroclaw_daemon.cli.turn_view import TOOL_LINES_SHOWN, TOOL_TEXT_SHOWN, JsonView, TurnView, shortened
-from zeroclaw_daemon.client.updates import Update, read_update
+from zeroclaw_daemon.client.updates import Update, VerdictRefused, read_update
 from zeroclaw_daemon.rpc.methods.session import PromptResult
 
 
@@ -59,6 +59,11 @@ def test_tools_stand_on_lines_of_their_own() -> None:
         chunk("then\n"),
     )
     assert told == 'first\n→ ba\\x1bsh {"command": "ls\\u202e"}\n← bash a\nb\\x07\nthen\n'
+
+
+def test_a_decision_that_was_not_taken_is_told() -> None:
+    refused = VerdictRefused(session_id="s", request_id="r", message="the tool ba\x1bsh may not run")
+    assert shown(refused) == "the daemon did not take your decision: the tool ba\\x1bsh may not run\n"
 
 
 def test_a_plan_and_what_is_forgotten_are_told() -> None:

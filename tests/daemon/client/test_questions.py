@@ -8,7 +8,6 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_daemon import ScriptedDaemon
 
 from zeroclaw_daemon.client import (
     Accepted,
@@ -18,13 +17,14 @@ from zeroclaw_daemon.client import (
     Declined,
     Question,
     RemoteError,
+    Update,
     Verdict,
-    open_client,
+    VerdictRefused,
 )
 from zeroclaw_daemon.client.questions import Choice, FieldKind, FormField, read_question
 from zeroclaw_daemon.client.updates import read_update
 from zeroclaw_daemon.clock import ManualClock
-from zeroclaw_daemon.rpc.transport.memory import memory_pair
+from zeroclaw_daemon.rpc.framing import MAX_FRAME_BYTES
 
 SCHEMA = {
     "type": "object",
@@ -262,20 +262,130 @@ async def test_a_decision_that_comes_when_its_session_has_ended_is_no_fault(meet
 
 
 @pytest.mark.anyio
-async def test_a_decision_that_is_refused_is_an_error_of_the_client() -> None:
-    near, far = memory_pair()
-    daemon = ScriptedDaemon(far)
-
-    async def refuse() -> None:
-        await daemon.introduce()
+@pytest.mark.parametrize("own", [True, False], ids=["of a turn", "of no turn"])
+async def test_a_decision_that_is_refused_is_told_and_everything_goes_on(meet, own: bool) -> None:
+    heard: list[Update] = []
+    async with meet(approve=allow, hear=heard.append) as (client, daemon):
+        turn = client.prompt("s" if own else "other", "hi")
+        prompt = await daemon.asked("session/prompt")
         await daemon.update("s", "approval_request", **REQUEST)
-        await daemon.refuse(await daemon.asked("session/approve"), -32012, "no", reason="forbidden")
+        said = await daemon.asked("session/approve")
+        await daemon.refuse(said, -32012, "the tool bash may not run", reason="forbidden")
+        await daemon.answer(prompt, {"sessionId": "s", "stopReason": "end_turn", "content": ""})
+        with anyio.fail_after(60):
+            updates = [update async for update in turn]
+        _, refused = updates if own else heard
+        assert isinstance(refused, VerdictRefused)
+        assert (refused.session_id, refused.request_id) == ("s", "r")
+        assert (refused.reason, refused.message) == ("forbidden", "the tool bash may not run")
+        assert refused.params == {
+            "sessionId": "s", "type": "verdict_refused", "requestId": "r",
+            "reason": "forbidden", "message": "the tool bash may not run",
+        }  # fmt: skip
+        assert (heard if own else updates) == []
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(refuse)
-        with pytest.raises(RemoteError, match="no"):
-            async with open_client(near, approve=allow):
-                await anyio.sleep_forever()
+
+@pytest.mark.anyio
+async def test_a_decision_that_fits_in_no_line_is_told_too(meet) -> None:
+    async def approve(request: ApprovalRequest) -> Verdict:
+        return Verdict(Decision.REJECT_WITH_EDIT, "x" * MAX_FRAME_BYTES)
+
+    heard: list[Update] = []
+    async with meet(approve=approve, hear=heard.append) as (_, daemon):
+        await daemon.update("s", "approval_request", **REQUEST)
+        await daemon.settle()
+        refused = heard[1]
+        assert isinstance(refused, VerdictRefused)
+        assert refused.reason == "frame_too_large"
+
+
+class Thinking:
+    """A person who thinks for ever, about whatever is asked."""
+
+    def __init__(self) -> None:
+        self.begun, self.gone = anyio.Event(), anyio.Event()
+
+    async def __call__(self, asked: object) -> Any:
+        self.begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.gone.set()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("told", [True, False], ids=["told of its end", "refused alone"])
+async def test_a_prompt_that_was_refused_takes_no_question_of_the_running_one_back(meet, told: bool) -> None:
+    person = Thinking()
+    async with meet(approve=person) as (client, daemon):
+        client.prompt("s", "one")
+        first = await daemon.asked("session/prompt")
+        await daemon.update("s", "approval_request", **REQUEST)
+        await person.begun.wait()
+        second = client.prompt("s", "two")
+        request = await daemon.asked("session/prompt")
+        if told:
+            await daemon.update("s", "turn_complete", outcome="failed", clientTurnGeneration=2)
+        await daemon.refuse(request, -32002, "busy", reason="session_busy")
+        with pytest.raises(RemoteError), anyio.fail_after(60):
+            await second.finished()
+        await daemon.settle()
+        assert not person.gone.is_set()
+        await daemon.update("s", "turn_complete", outcome="cancelled", clientTurnGeneration=1)
+        await daemon.settle()
+        assert person.gone.is_set()
+        await daemon.answer(first, {"sessionId": "s", "stopReason": "cancelled", "content": ""})
+
+
+@pytest.mark.anyio
+async def test_the_end_of_one_turn_takes_no_question_of_the_next_back(meet) -> None:
+    person = Thinking()
+    async with meet(approve=person) as (client, daemon):
+        turns = [client.prompt("s", "one"), client.prompt("s", "two")]
+        first, second = [await daemon.asked("session/prompt") for _ in turns]
+        await daemon.update("s", "turn_complete", outcome="completed", clientTurnGeneration=1)
+        await daemon.update("s", "approval_request", **REQUEST)
+        await person.begun.wait()
+        await daemon.answer(first, {"sessionId": "s", "stopReason": "end_turn", "content": ""})
+        with anyio.fail_after(60):
+            await turns[0].finished()
+        await daemon.settle()
+        assert not person.gone.is_set()
+        await daemon.refuse(second, -32603, "failed", reason="turn_failed")
+        with anyio.fail_after(60):
+            await person.gone.wait()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("what", ["question", "approval"])
+async def test_nobody_is_asked_any_more_by_a_daemon_that_is_gone(meet, what: str) -> None:
+    person = Thinking()
+    async with meet(approve=person, answer=person) as (client, daemon):
+        if what == "question":
+            params = {"sessionId": "s", "message": "?"}
+            await daemon.send({"method": "elicitation/create", "params": params, "id": 1})
+        else:
+            await daemon.update("s", "approval_request", **REQUEST)
+        await person.begun.wait()
+        daemon.hang_up()
+        with anyio.fail_after(60):
+            await person.gone.wait()
+            await client.peer.ended()
+
+
+@pytest.mark.anyio
+async def test_a_daemon_that_goes_before_it_hears_a_decision_is_missed_by_whoever_calls_it(meet) -> None:
+    heard: list[Update] = []
+    async with meet(approve=allow, hear=heard.append) as (client, daemon):
+        turn = client.prompt("s", "hi")
+        await daemon.asked("session/prompt")
+        await daemon.update("s", "approval_request", **REQUEST)
+        await daemon.asked("session/approve")
+        daemon.hang_up()
+        assert isinstance(await anext(turn), ApprovalRequest)
+        with pytest.raises(ConnectionLost), anyio.fail_after(60):
+            await anext(turn)
+    assert heard == []
 
 
 @pytest.mark.anyio

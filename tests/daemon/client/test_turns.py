@@ -94,6 +94,36 @@ async def test_two_prompts_of_one_session_have_each_their_own_updates(meet) -> N
         assert caught.value.reason == "session_busy"
 
 
+async def test_what_comes_right_behind_a_refusal_belongs_to_the_next_prompt(meet) -> None:
+    async with meet() as (client, daemon):
+        first, second = client.prompt("s", ""), client.prompt("s", "two")
+        requests = [await daemon.asked("session/prompt") for _ in range(2)]
+        error = {
+            "code": -32602,
+            "message": "a prompt must not be blank",
+            "data": {"reason": "invalid_params"},
+        }
+        await daemon.send(
+            {"id": requests[0]["id"], "error": error},
+            update("s", "agent_message_chunk", text="2"),
+            update("s", "turn_complete", outcome="completed", clientTurnGeneration=2),
+            {"id": requests[1]["id"], "result": RESULT},
+        )
+        with pytest.raises(RemoteError), anyio.fail_after(60):
+            await anext(first)
+        assert [type(each) for each in await taken(second)] == [AnswerChunk, TurnComplete]
+
+
+async def test_a_turn_that_is_over_has_nothing_to_cancel_and_does_not_cancel_the_next(meet) -> None:
+    async with meet() as (client, daemon):
+        turn = client.prompt("s", "hi")
+        await daemon.answer(await daemon.asked("session/prompt"), RESULT)
+        await turn.finished()
+        with anyio.fail_after(60):
+            await turn.cancel()
+        await daemon.settle()  # it said nothing to the daemon
+
+
 async def test_prompts_that_queue_take_turns(meet) -> None:
     async with meet() as (client, daemon):
         turns = [client.prompt("s", "one"), client.prompt("s", "two")]

@@ -104,6 +104,24 @@ async def test_calls_fail_at_once_when_the_daemon_is_gone(wire_over: WireOver) -
             await client.call("status")
 
 
+async def test_whoever_listens_after_the_end_hears_it_at_once(wire_over: WireOver) -> None:
+    async with scripted(wire_over) as (client, daemon):
+        daemon.close()
+        with anyio.fail_after(60):
+            await client.ended()
+            with client.notifications() as heard:
+                assert [each async for each in heard] == []
+
+
+async def test_whoever_stops_listening_takes_nothing_from_the_others(wire_over: WireOver) -> None:
+    async with scripted(wire_over) as (client, daemon):
+        with client.notifications() as bored, client.notifications() as heard:
+            bored.close()
+            await daemon.send({"jsonrpc": "2.0", "method": "session/update", "params": {"n": 1}})
+            await daemon.ask("x")
+            assert heard.receive_nowait().params == {"n": 1}
+
+
 async def test_what_was_said_before_an_answer_is_there_when_the_call_returns(wire_over: WireOver) -> None:
     async with scripted(wire_over) as (client, daemon), anyio.create_task_group() as tasks:
         with client.notifications() as heard:

@@ -98,6 +98,8 @@ class TurnView:
                 self.beside(
                     f"(the agent no longer hears the {update.dropped_messages} oldest messages of this conversation)"
                 )
+            case client.VerdictRefused():
+                self.beside(f"the daemon did not take your decision: {update.message}")
             case client.TurnComplete(outcome="completed", reason="max_tokens"):
                 self.beside("the answer is cut off: the model had no room for the rest")
             case _:

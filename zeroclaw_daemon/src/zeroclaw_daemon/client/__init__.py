@@ -33,6 +33,7 @@ from zeroclaw_daemon.client.updates import (
     ToolResult,
     TurnComplete,
     Update,
+    VerdictRefused,
 )
 from zeroclaw_daemon.rpc.errors import ConnectionLost, FrameTooLarge, RemoteError
 from zeroclaw_daemon.sessions.asking import Decision
@@ -61,6 +62,7 @@ __all__ = [
     "UnexpectedAnswer",
     "Update",
     "Verdict",
+    "VerdictRefused",
     "open_client",
     "open_daemon",
 ]

@@ -16,7 +16,14 @@ from zeroclaw_daemon.client.file_calls import FileCalls
 from zeroclaw_daemon.client.questions import Answerer, Dismissed, Verdict, read_question
 from zeroclaw_daemon.client.session_calls import SessionCalls
 from zeroclaw_daemon.client.turn import Turn
-from zeroclaw_daemon.client.updates import ApprovalRequest, ToolResult, TurnComplete, Update, read_update
+from zeroclaw_daemon.client.updates import (
+    ApprovalRequest,
+    ToolResult,
+    TurnComplete,
+    Update,
+    VerdictRefused,
+    read_update,
+)
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.leaves import unwrapped
 from zeroclaw_daemon.rpc.audience import ELICIT
@@ -120,7 +127,6 @@ class DaemonClient(SessionCalls, ConfigCalls, FileCalls):
             outcome = error
         finally:
             self._forget(turn)
-            self._withdraw(turn.session_id)
             turn.end(outcome)
 
     # What the daemon says and asks.
@@ -129,46 +135,57 @@ class DaemonClient(SessionCalls, ConfigCalls, FileCalls):
         """Give an update to the turn it belongs to; whatever belongs to none, to whoever hears."""
         if notification.method != UPDATE or (update := read_update(notification.params)) is None:
             return
-        if isinstance(update, (ToolResult, TurnComplete)):
-            self._withdraw(update.session_id)  # Whatever asked has gone on, or ended.
         turn = self._turn_of(update)
-        if turn is not None:
-            turn.take(update)
-        elif self._hear is not None:
-            self._hear(update)
+        if isinstance(update, TurnComplete) and turn is not None:
+            self._forget(turn)
+        elif isinstance(update, (ToolResult, TurnComplete)):
+            self._withdraw(update.session_id)  # Whatever asked has gone on, or ended.
+        self._tell(turn, update)
         if isinstance(update, ApprovalRequest) and self._approver is not None:
             self._tasks.start_soon(self._approve, self._approver, update)
 
     def _turn_of(self, update: Update) -> Turn | None:
         """Prompts of one session are answered in their order; the end of one says which it is."""
-        turns = self._turns.get(update.session_id, [])
-        if isinstance(update, TurnComplete) and update.client_turn_generation is not None:
-            mine = [turn for turn in turns if turn.generation == update.client_turn_generation]
-            for turn in mine:
-                self._forget(turn)
-            return mine[0] if mine else None
-        return turns[0] if turns else None
+        turns = self._turns.get(update.session_id, ())
+        ended = update.client_turn_generation if isinstance(update, TurnComplete) else None
+        return next((turn for turn in turns if ended is None or turn.generation == ended), None)
 
     def _forget(self, turn: Turn) -> None:
+        """Nothing more comes of a turn; if it was the one that ran, nobody waits for what it asked. One that waited behind it,
+        and is over without having run, asked nothing.
+        """
         turns = self._turns.get(turn.session_id, [])
-        if turn in turns:
-            turns.remove(turn)
+        if turn not in turns:
+            return
+        if turn is turns[0]:
+            self._withdraw(turn.session_id)
+        turns.remove(turn)
         if not turns:
-            self._turns.pop(turn.session_id, None)
+            del self._turns[turn.session_id]
+
+    def _tell(self, turn: Turn | None, update: Update) -> None:
+        if turn is not None:
+            turn.take(update)
+        elif self._hear is not None:
+            self._hear(update)
 
     async def _approve(self, approver: Approver, request: ApprovalRequest) -> None:
         with self._asked_in(request.session_id), self._clock.move_on_after(request.timeout_secs):
             verdict = await approver(request)
             try:
                 await self.approve(request.session_id, request.request_id, verdict)
-            except RemoteError as error:
-                if error.reason != "session_not_found":  # it ended meanwhile, and what waited in it
-                    raise
+            except ConnectionLost:
+                pass  # which whoever waits for the turn hears
+            except ZeroclawError as error:
+                reason = error.reason if isinstance(error, RemoteError) else error.code
+                if reason != "session_not_found":  # it ended meanwhile, and what waited in it
+                    refused = _refused(request, reason, error.message)
+                    self._tell(self._turn_of(refused), refused)
 
     @contextmanager
     def _asked_in(self, session_id: str) -> Generator[None]:
-        """A block in which a person is asked; it is left when what asked has gone on."""
-        with anyio.CancelScope() as scope:
+        """A block in which a person is asked; it is left when what asked has gone on, or is gone with its daemon."""
+        with anyio.CancelScope() as scope, self._peer.at_hang_up(scope.cancel):
             self._asking[session_id].add(scope)
             try:
                 yield
@@ -190,6 +207,17 @@ class DaemonClient(SessionCalls, ConfigCalls, FileCalls):
         return Dismissed().to_json()
 
 
+def _refused(request: ApprovalRequest, reason: str | None, message: str) -> VerdictRefused:
+    said = {
+        "sessionId": request.session_id,
+        "type": "verdict_refused",
+        "requestId": request.request_id,
+        "reason": reason,
+        "message": message,
+    }
+    return VerdictRefused.model_validate({**said, "params": said})
+
+
 @asynccontextmanager
 async def open_client(
     transport: Transport,
@@ -204,7 +232,8 @@ async def open_client(
     """A client on this transport, introduced; the connection is closed when the block is left.
 
     :param token: a paired token; without one, the daemon goes by the user at this end.
-    :param approve: asks about tool calls that need consent; left out, the requests are only shown among the updates.
+    :param approve: asks about tool calls that need consent; left out, the requests are only shown among the updates. A decision
+        that the daemon does not take is a :class:`.VerdictRefused` among them.
     :param answer: asks a person; left out, the daemon is told that nobody can be asked (D-40).
     :param hear: is given the updates that belong to no turn of this client.
     :raises RemoteError: the daemon refused.

@@ -64,11 +64,14 @@ class Turn:
         return self.result
 
     async def cancel(self) -> None:
-        """Tell the daemon to stop; the turn then ends with what there is.
+        """Tell the daemon to stop what runs in the session, which then ends with what there is: this turn, unless others of the
+        session are before it. Does nothing once this turn is over.
 
         :raises RemoteError: there is no running turn any more, or it may not be stopped.
+        :raises ConnectionLost: the daemon is gone.
         """
-        await self._cancel(self.session_id)
+        if self._result is None and self._error is None:
+            await self._cancel(self.session_id)
 
     # What the client does with it.
 

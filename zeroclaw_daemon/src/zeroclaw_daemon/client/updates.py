@@ -106,6 +106,18 @@ class TurnComplete(Update):
     client_turn_generation: int | None = None
 
 
+class VerdictRefused(Update):
+    """The daemon did not take a decision of this client about a tool, which waits on for one. Said by the client itself, in the
+    place where the updates of the daemon come.
+
+    ``reason`` is the stable word of the error, where there is one.
+    """
+
+    request_id: str
+    message: str
+    reason: str | None = None
+
+
 class OtherUpdate(Update):
     """Something this release does not know."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -76,6 +76,7 @@ class Client:
 
         :raises RemoteError: the daemon answered with an error.
         :raises ConnectionLost: the daemon is gone.
+        :raises FrameTooLarge: the call does not fit in a line; it was not sent.
         """
         return await self._connection.request(method, dict(params or {}))
 
@@ -85,6 +86,8 @@ class Client:
         before its answer is already there. The stream ends with the connection.
         """
         send, receive = anyio.create_memory_object_stream[Notification](math.inf)
+        if self._ended.is_set():
+            send.close()
         self._listeners.add(send)
         with send, receive:
             try:
@@ -95,13 +98,17 @@ class Client:
     @contextmanager
     def hearing(self, hear: Callable[[Notification], None]) -> Generator[None]:
         """While the block runs, have ``hear`` called with everything the daemon says unasked, before anything that came
-        after it is looked at.
+        after it is looked at, and after the calls have gone on that were answered before it.
         """
         self._hearers.add(hear)
         try:
             yield
         finally:
             self._hearers.discard(hear)
+
+    def at_hang_up(self, call: Callable[[], None]) -> AbstractContextManager[None]:
+        """While the block runs, have ``call`` called once when the daemon is gone; at once if it is already."""
+        return self._connection.at_hang_up(call)
 
     async def ended(self) -> None:
         """Wait until the connection has ended."""
@@ -115,7 +122,8 @@ class Client:
         for hear in tuple(self._hearers):
             hear(heard)
         for listener in self._listeners:
-            listener.send_nowait(heard)
+            with suppress(anyio.BrokenResourceError):  # nobody listens there any more
+                listener.send_nowait(heard)
         return True
 
     def runs_beside(self, method: str) -> bool:

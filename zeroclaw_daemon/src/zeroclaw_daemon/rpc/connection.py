@@ -323,6 +323,8 @@ class Connection:
                 await self._queue(envelope, 0)
             case Response():
                 self._resolve(envelope, len(line))
+                # Whoever waited goes on before what came after the answer is looked at.
+                await anyio.lowlevel.checkpoint()
             case Dropped():
                 self._blame("a malformed response", "response_dropped", len(line), fault=envelope.fault)
 
