@@ -174,7 +174,9 @@ def test_a_secret_in_an_argument_is_taken_and_warned_of(zeroclaw) -> None:
     assert (outcome.status, outcome.out) == (0, f"{SECRET} = ***MASKED***\n")
     assert "in the list of processes" in outcome.err
     assert "hunter2" not in outcome.err
-    assert "process" not in zeroclaw("config", "set", "gateway.port", "80").err
+    told = zeroclaw("config", "set", "gateway.port", "80").err
+    assert "process" not in told
+    assert told == "gateway.port counts from the next start of the daemon on\n"
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])

@@ -12,7 +12,7 @@ import pytest
 from websockets.sync.client import connect
 
 from zeroclaw_daemon import app
-from zeroclaw_daemon.cli.status import _duration
+from zeroclaw_daemon.cli.output import duration
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.schema import Gateway
 from zeroclaw_daemon.rpc.transport.absent import GatewayNotInstalled
@@ -136,6 +136,6 @@ def test_what_is_safe_or_off_is_accepted(home, zeroclaw, lines: str) -> None:
 
 
 def test_a_time_is_told_by_its_two_largest_parts() -> None:
-    assert [_duration(t) for t in (0.4, 59.9, 60, 3_725, 90_061)] == [
+    assert [duration(t) for t in (0.4, 59.9, 60, 3_725, 90_061)] == [
         "0 s", "59 s", "1 min", "1 h 2 min", "1 d 1 h",
     ]  # fmt: skip

@@ -49,7 +49,9 @@ def test_conversations_are_listed_shown_ended_and_deleted(zeroclaw) -> None:
     assert zeroclaw("sessions", "kill", "first").out == "killed first\n"
     assert [row[0] for row in rows(zeroclaw("sessions", "list"), *both)] == ["second"]
     assert zeroclaw("sessions", "show", "first").out == "> buy milk\nbuy milk\n"
-    assert zeroclaw("chat", "--resume", "first").status == 5
+    killed = zeroclaw("chat", "--resume", "first")
+    assert killed.status == 5
+    assert "no conversation first can be gone on with" in killed.err
     nobody = zeroclaw("chat", "--resume", "--agent", "ada")
     assert (nobody.status, nobody.out) == (5, "")
     assert "there is no conversation with ada to go on with" in nobody.err
@@ -57,6 +59,17 @@ def test_conversations_are_listed_shown_ended_and_deleted(zeroclaw) -> None:
     assert rows(zeroclaw("sessions", "list"), *both) == []
     outcome = zeroclaw("sessions", "delete", "first")
     assert (outcome.status, outcome.out) == (5, "")
+    assert "first: there is no such session" in outcome.err
+
+
+def test_on_a_terminal_an_id_stays_whole(home, zeroclaw) -> None:
+    zeroclaw("prompt", "once upon a time")
+    newest = zeroclaw("sessions", "list", "--json").json[0]["sessionId"]
+    assert len(newest) == 36
+    env = {**home.environment(), "COLUMNS": "74"}
+    with PseudoTerminal([PROGRAM, "sessions", "list"], env=env, cwd=home.path) as at:
+        assert at.ends() == 0
+        assert newest in at.text.split()
 
 
 def test_chats_are_found_by_their_words(zeroclaw) -> None:
@@ -115,6 +128,13 @@ def test_a_prompt_refuses_aloud_where_nobody_can_consent_and_asks_where_somebody
         assert at.ends() == 0
 
 
+def test_what_a_turn_fails_with_begins_a_line(zeroclaw) -> None:
+    outcome = zeroclaw("prompt", "/twice half ;; /fail the rest")
+    assert outcome.status != 0
+    assert outcome.out == "half\n"
+    assert "the rest" in outcome.err
+
+
 def test_ctrl_c_ends_a_prompt_with_its_turn_and_its_session(home, zeroclaw) -> None:
     live = zeroclaw("status", "--json").json["sessionIds"]
     command = [PROGRAM, "prompt", "/slow 600000 one two"]
@@ -145,7 +165,7 @@ def test_any_method_can_be_called_and_a_refusal_says_code_and_reason(zeroclaw, z
     for method, params, status, told in (
         ("no/such", "{}", 5, "(-32601 unknown_method)"),
         ("session/state", '{"sessionId": "x"}', 5, "(-32000 session_not_found)"),
-        ("session/state", "{}", 3, "(-32602 invalid_params)"),
+        ("session/state", "{}", 3, "session_id: Field required (-32602 invalid_params)"),
     ):
         outcome = zeroclaw("rpc", method, params)
         assert (outcome.status, outcome.out) == (status, "")

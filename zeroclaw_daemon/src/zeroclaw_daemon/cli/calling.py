@@ -92,7 +92,11 @@ def as_daemon_error(error: RemoteError) -> DaemonError:
 
 
 def _message(error: RemoteError, facts: Mapping[str, object]) -> str:
-    known = facts.get("known")
+    known, problems = facts.get("known"), facts.get("problems")
+    if error.reason == "invalid_params" and isinstance(problems, list):
+        each = [_mapping(problem) for problem in cast("list[object]", problems)]
+        said = "; ".join(f"{one.get('member')}: {one.get('problem')}" for one in each)
+        return f"parameters that do not fit: {said}"
     if error.reason == "agent_not_found" and isinstance(known, list):
         return f"{error.message}; there are: {', '.join(map(str, cast('list[object]', known))) or 'none'}"
     return error.message
@@ -103,6 +107,12 @@ def numbered(error: RemoteError) -> DaemonError:
     found = as_daemon_error(error)
     word = f"{error.error.code} {error.reason}" if error.reason else str(error.error.code)
     return type(found)(f"{found.message} ({word})", remedies=found.remedies, details=found.details)
+
+
+def about(error: RemoteError, session: str) -> DaemonError:
+    """As :func:`as_daemon_error`, with the session that it is about in its words, for a command that is about several."""
+    found = as_daemon_error(error)
+    return type(found)(f"{session}: {found.message}", remedies=found.remedies, details=found.details)
 
 
 def as_daemon_gone(error: ConnectionLost) -> DaemonError:

@@ -12,7 +12,14 @@ import typer
 
 from zeroclaw_daemon.cli import config_file
 from zeroclaw_daemon.cli.completing import complete_path, complete_value
-from zeroclaw_daemon.cli.config_values import asked, from_input, note_refused, note_unchecked, warn_visible
+from zeroclaw_daemon.cli.config_values import (
+    asked,
+    from_input,
+    note_next_start,
+    note_refused,
+    note_unchecked,
+    warn_visible,
+)
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, warned_snapshot
 from zeroclaw_daemon.cli.output import say, say_json, warn
 from zeroclaw_host.visible import visible
@@ -27,7 +34,7 @@ app = typer.Typer(
 
 A property has a dotted path: plugins.enabled, agents.ada.model, plugins.entries.KEY.egress_hosts.
 `zeroclaw config list` shows all there are. The file is edited in place: comments and order stay.
-A running daemon sees the change at its next use.
+A running daemon sees the change at its next use; what it reads when it starts is named.
 """,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -188,6 +195,7 @@ def _wrapped(text: str) -> str:
 
 def _say_changed(current: Environment, snapshot: Snapshot, path: str, done: str, *, as_json: bool) -> None:
     """What the file says now. An override is told of, and its value stays out of the line that repeats what was written."""
+    note_next_start([path])
     from zeroclaw_daemon.config.properties import UNSET
 
     shown = _Shown(current, snapshot)

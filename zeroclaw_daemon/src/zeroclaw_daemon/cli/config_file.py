@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zeroclaw_daemon.cli.config_values import from_input, note_refused
+from zeroclaw_daemon.cli.config_values import from_input, note_next_start, note_refused
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment
 from zeroclaw_daemon.cli.output import say, say_json, warn
 from zeroclaw_host.errors import Kind, UsageError
@@ -45,6 +45,7 @@ def patch(
     operations = read_patch(from_input("the patch") if patch == "-" else patch)
     snapshot = current.config_store.commit(lambda draft: apply_patch(draft, operations))
     note_refused(snapshot, (operation.path for operation in operations))
+    note_next_start(dict.fromkeys(operation.path for operation in operations if operation.verb != "test"))
     if as_json:
         say_json({"patched": True, "props": [operation.path for operation in operations]})
     else:

@@ -85,6 +85,13 @@ def note_refused(snapshot: Snapshot, paths: Iterable[str]) -> None:
             warn(finding.message)
 
 
+def note_next_start(paths: Iterable[str]) -> None:
+    """Say of which properties a running daemon has not taken note: it reads them once, when it starts."""
+    for path in paths:
+        if path.split(".")[0] == "gateway" or path == "rpc.max_local_connections":
+            print(f"{visible(path)} counts from the next start of the daemon on", file=sys.stderr)
+
+
 def _row_of(path: str) -> tuple[str, ...]:
     """What a path is of: the row, or the property itself."""
     parts = path.split(".")

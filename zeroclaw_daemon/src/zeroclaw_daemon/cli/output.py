@@ -51,11 +51,24 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
 
     drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in headings:
-        drawn.add_column(heading, overflow="fold")
+    on = console()
+    # The first column is what is copied into the next command: the others give way to it, unless it leaves them no room.
+    whole = max((len(visible(row[0])) for row in rows), default=0) <= on.width // 2
+    for number, heading in enumerate(headings):
+        drawn.add_column(heading, overflow="fold", no_wrap=whole and number == 0)
     for row in rows:
         drawn.add_row(*(visible(cell) for cell in row))
-    console().print(drawn)
+    on.print(drawn)
+
+
+def duration(seconds: float, *, parts: int = 2) -> str:
+    """A time to be read: its largest parts."""
+    rest, found = int(seconds), list[str]()
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
+        count, rest = divmod(rest, size)
+        if count:
+            found.append(f"{count} {unit}")
+    return " ".join(found[:parts]) or "0 s"
 
 
 _OF_THE_SYSTEM: Final = re.compile(r"^\[Errno \d+\] |: '[^']*'$")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from zeroclaw_daemon.cli.environment import JsonOption, environment
-from zeroclaw_daemon.cli.output import say, say_json, table
+from zeroclaw_daemon.cli.output import duration, say, say_json, table
 from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ def list_(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the conversations that are kept, the latest first: id, agent, mode, messages, and whether it is live.
+    """List the conversations that are kept, the latest first, except those that were killed.
+
+    Each with its id, agent, mode and number of messages, for how long nothing was said (in a pipe, when something last was),
+    and whether it is live.
 
     The mode is `acp` for those that can be gone on with after the daemon was stopped, as `zeroclaw chat` and `zeroclaw
     prompt` make them, and `chat` for the others.
@@ -63,15 +67,16 @@ def list_(
     if not found and sys.stdout.isatty():
         say("No conversation is kept. `zeroclaw chat` begins one.")
         return
+    person = sys.stdout.isatty()
     table(
-        ("ID", "AGENT", "MODE", "MESSAGES", "LAST ACTIVITY", "STATE"),
+        ("ID", "AGENT", "MODE", "MESSAGES", "IDLE", "STATE"),
         [
             (
                 row.session_id,
                 row.agent_alias or "",
                 mode,
                 str(row.message_count),
-                row.last_activity,
+                _idle(row.last_activity) if person else row.last_activity,
                 "live" if row.session_id in live else "",
             )
             for mode, row in found
@@ -117,6 +122,11 @@ def delete(context: typer.Context, sessions: Ids, as_json: JsonOption = False) -
     )
 
 
+def _idle(since: str) -> str:
+    """For how long nothing has been said, roughly."""
+    return duration((datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds(), parts=1)
+
+
 def _each(
     context: typer.Context,
     sessions: list[str],
@@ -128,7 +138,8 @@ def _each(
     """Do something with one session after the other, and say so of each as it is done."""
     import anyio
 
-    from zeroclaw_daemon.cli.calling import daemon
+    from zeroclaw_daemon.cli.calling import about, daemon
+    from zeroclaw_daemon.rpc.errors import RemoteError
 
     current = environment(context)
     current.json = as_json
@@ -136,7 +147,10 @@ def _each(
     async def run() -> None:
         async with daemon(current.paths) as client:
             for session in sessions:
-                result = await call(client, session)
+                try:
+                    result = await call(client, session)
+                except RemoteError as error:
+                    raise about(error, session) from None
                 if as_json:
                     say_json(result.to_json())
                 else:

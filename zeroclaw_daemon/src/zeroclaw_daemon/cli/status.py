@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from zeroclaw_daemon.cli.environment import environment
-from zeroclaw_daemon.cli.output import say, say_json, warn
+from zeroclaw_daemon.cli.output import duration, say, say_json, warn
 from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ def status(
         say_json(answer)
         return
     say(f"zeroclaw {visible(str(answer['serverVersion']))}, process {answer['serverPid']}")
-    say(f"  up        {_duration(answer['uptimeSeconds'])}, connections: {answer['connections']}")
+    say(f"  up        {duration(answer['uptimeSeconds'])}, connections: {answer['connections']}")
     say(f"  endpoint  {visible(str(answer['localIpcEndpoint']))}")
     _say_gateway(answer["gateway"])
     for label, member in (("config", "configFile"), ("data", "dataDir")):
         if member in answer:
             say(f"  {label:<9} {visible(str(answer[member]))}")
     say(f"  agents    {visible(', '.join(answer.get('agents', [])) or 'none')}")
-    say(f"  tools     {visible(', '.join(answer.get('tools', [])) or 'none')}")
+    say(f"  tools     {visible(', '.join(['those built in', *answer.get('tools', [])]))}")
     sessions = answer["sessionIds"]
     say(f"  sessions  {len(sessions)}{visible(': ' + ', '.join(sessions) if sessions else '')}")
     _say_providers(answer)
@@ -70,16 +70,6 @@ def _say_providers(answer: dict[str, Any]) -> None:
     for provider in answer.get("providers", []):
         failure = f": {provider['lastFailure']}" if provider["state"] in _TROUBLED else ""
         say(f"  provider  {visible(provider['name'])} {visible(provider['state'] + failure)}")
-
-
-def _duration(seconds: float) -> str:
-    """A time to be read: its two largest parts."""
-    rest, parts = int(seconds), list[str]()
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
-        count, rest = divmod(rest, size)
-        if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2]) or "0 s"
 
 
 def _say_plugins(answer: dict[str, Any]) -> None:

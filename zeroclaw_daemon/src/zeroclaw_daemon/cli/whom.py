@@ -64,7 +64,7 @@ async def _stored(client: DaemonClient, wanted: str, agent: str | None) -> tuple
         whose = f" with {visible(agent)}" if agent else ""
         raise NothingToResume(f"there is no conversation{whose} to go on with")
     raise NothingToResume(
-        f"no conversation {visible(wanted)} is stored; `zeroclaw sessions list` shows those that are",
+        f"no conversation {visible(wanted)} can be gone on with; `zeroclaw sessions list` shows those that can",
         details={"session_id": wanted},
     )
 
