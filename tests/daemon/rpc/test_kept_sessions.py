@@ -528,7 +528,10 @@ async def test_a_session_is_not_joined_with_another_environment(house: Opened) -
         session = await it.wire.new_session()
         await it.turn(session)
         error = await other.fail("session/new", {"agentAlias": "assistant", "sessionId": session})
-        assert (error["code"], error["data"]["reason"]) == (FORBIDDEN, "forbidden")
+        assert (error["code"], error["data"]) == (
+            FORBIDDEN,
+            {"reason": "forbidden", "rule": "environment_differs"},
+        )
         again = await it.wire.call("session/new", {"agentAlias": "assistant", "sessionId": session})
         assert again["messageCount"] == 2
         await other.initialize(env={"A": "1"})

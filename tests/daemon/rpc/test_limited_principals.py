@@ -213,7 +213,9 @@ async def test_a_limited_caller_works_in_the_agents_workspace_or_below_it(
             assert opened["workspaceDir"] == str(inside)
         for outside in (tmp_path.parent, "/", tmp_path / "out", below / ".." / ".."):
             asked = {"agentAlias": "assistant", "cwd": str(outside)}
-            assert (await ann.fail("session/new", asked))["code"] == FORBIDDEN
+            error = await ann.fail("session/new", asked)
+            assert error["code"] == FORBIDDEN
+            assert error["data"] == {"reason": "forbidden", "rule": "path_outside_workspace", "member": "cwd"}
             await operator.call("session/new", asked)
 
 

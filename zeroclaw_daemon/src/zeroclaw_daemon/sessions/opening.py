@@ -244,7 +244,9 @@ def _rebound(live: LiveSession, opening: Opening) -> LiveSession:
             details={"member": "interactionSurface"},
         )
     if live.env != opening.env:
-        raise Forbidden("the session was made with another environment")
+        raise Forbidden(
+            "the session was made with another environment", details={"rule": "environment_differs"}
+        )
     live.client_id = opening.client_id
     if opening.audience is not None:
         live.asking.join(opening.audience(live.id), opening.owner)
@@ -260,7 +262,10 @@ def _directory(opening: Opening, workspace: str) -> str:
     except (OSError, ValueError, RuntimeError):  # no text that can name one, or a loop of links
         inside = usable = False
     if opening.owner is not None and not inside:
-        raise Forbidden("the directory is outside the workspace of the agent", details={"member": "cwd"})
+        raise Forbidden(
+            "the directory is outside the workspace of the agent",
+            details={"rule": "path_outside_workspace", "member": "cwd"},
+        )
     if not usable:
         raise UsageError(
             "the working directory of a session must be an absolute path of a directory that exists"
