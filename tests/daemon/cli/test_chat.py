@@ -113,7 +113,7 @@ def test_there_must_be_something_to_resume(start_daemon, zeroclaw) -> None:
     for arguments, said in (
         (("--resume",), "there is no conversation to go on with"),
         (("--resume", "--agent", "ada"), "there is no conversation with ada to go on with"),
-        (("--resume", "lost"), "no conversation lost is stored"),
+        (("--resume", "lost"), "no conversation lost can be gone on with"),
     ):
         outcome = zeroclaw("chat", *arguments)
         assert (outcome.status, outcome.out) == (5, "")

@@ -148,3 +148,25 @@ def test_away_from_a_terminal_lines_are_said_in_turn_and_nobody_is_asked(home, z
     assert shown[-1] == "bye"
     assert "\x1b" not in outcome.out
     assert list(home.path.rglob("piped")) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "out", "err"),
+    [
+        (b"//fail boom\n/dance\nhello\n", 7, "hello\n", ["boom", "there is no command /dance; /help lists them"]),
+        (b"/attach missing\n//fail boom\nhello\n", 3, "hello\n", ["missing cannot be read: No such file", "boom"]),
+        (b"x" * 8 * 1024 * 1024 + b"\nhello\n", 8, "hello\n", ["a line may have 8388608 bytes"]),
+        (b"hello\n\xff\nnever\n", 2, "hello\n", ["standard input is not UTF-8"]),
+    ],
+    ids=["refused", "unreadable", "too long", "no text"],
+)  # fmt: skip
+def test_away_from_a_terminal_the_first_failure_is_the_status_and_the_rest_is_said(
+    zeroclaw_process, said: bytes, status: int, out: str, err: list[str]
+) -> None:
+    outcome = zeroclaw_process("chat", said=said)
+    assert (outcome.status, outcome.out) == (status, out)
+    told = outcome.err.splitlines()
+    assert [
+        line.removeprefix("error: ").startswith(words) for line, words in zip(told, err, strict=True)
+    ] == [True for _ in err], told
+    assert zeroclaw_process("status", "--json").json["sessionIds"] == []

@@ -19,8 +19,7 @@ from zeroclaw_daemon.cli.person import Person, refusing
 from zeroclaw_daemon.cli.transcript import show
 from zeroclaw_daemon.cli.turn_view import TurnView
 from zeroclaw_daemon.cli.whom import close_conversation, open_conversation
-from zeroclaw_daemon.client import DaemonClient, RemoteError, Turn
-from zeroclaw_daemon.client.file_calls import FileUnusable
+from zeroclaw_daemon.client import ConnectionLost, DaemonClient, RemoteError, Turn
 from zeroclaw_host.errors import UsageError, ZeroclawError
 from zeroclaw_host.visible import visible
 
@@ -83,6 +82,8 @@ class Conversation:
         self._files: list[FileEntry] = []
         """What goes with the next thing that is said."""
         self._over: int | None = None
+        self._failed = 0
+        """The exit status of the first thing that failed, where nobody sits there who is told."""
         self._abandoned = False
         self._spoken = opened.message_count > 0
         self._commands: dict[str, Callable[[str], Awaitable[None]]] = {
@@ -127,6 +128,9 @@ class Conversation:
                 warned = True
                 self._view.beside("Ctrl-C once more leaves")
                 continue
+            except UsageError as error:  # what follows it is no line any more
+                self._tell(error)
+                break
             warned = False
             if line is None:
                 if self._asks:
@@ -134,7 +138,7 @@ class Conversation:
                 break
             if said := line.strip():
                 await self._take(said)
-        return self._over or 0
+        return self._over or self._failed
 
     def part(self) -> None:
         """Say how the conversation is gone on with."""
@@ -144,7 +148,7 @@ class Conversation:
             self._view.beside(f"to go on with this conversation: {resume}")
 
     async def _take(self, said: str) -> None:
-        """Do what a line says. What the daemon refuses is told, and the conversation goes on."""
+        """Do what a line says. What goes wrong with it is told, and the conversation goes on while the daemon is there."""
         word, _, rest = said.partition(" ")
         try:
             if not said.startswith("/"):
@@ -154,10 +158,19 @@ class Conversation:
             elif command := self._commands.get(word):
                 await command(rest.strip())
             else:
-                self._view.beside(f"there is no command {word}; /help lists them, and // says a slash")
+                raise UsageError(f"there is no command {word}; /help lists them, and // says a slash")
+        except ConnectionLost:
+            raise
         except RemoteError as error:
-            self._view.end_line()
-            report(as_daemon_error(error), self._current.place, as_json=False)
+            self._tell(as_daemon_error(error))
+        except ZeroclawError as error:
+            self._tell(error)
+
+    def _tell(self, error: ZeroclawError) -> None:
+        self._view.end_line()
+        report(error, self._current.place, as_json=False)
+        if not self._asks:
+            self._failed = self._failed or error.kind.value
 
     async def _turn(self, said: str) -> None:
         """Say something and show what comes of it."""
@@ -215,14 +228,9 @@ class Conversation:
 
     async def _attach(self, rest: str) -> None:
         if not rest:
-            self._view.beside("say which: /attach PATH")
-            return
+            raise UsageError("say which: /attach PATH")
         with anyio.CancelScope() as scope, self._interrupts.calling(scope.cancel):
-            try:
-                entry = await self._client.upload_file(self._id, _path(rest))
-            except FileUnusable as error:
-                self._view.beside(error.message)
-                return
+            entry = await self._client.upload_file(self._id, _path(rest))
             self._files.append(entry)
             self._view.beside(f"{rest} goes with what you say next, as {entry.marker}")
             return
