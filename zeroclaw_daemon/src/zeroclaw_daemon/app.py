@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from zeroclaw_daemon.activation.current import Activation
-from zeroclaw_daemon.activation.standing import Standings, plugins_state
+from zeroclaw_daemon.activation.standing import PluginsReports, plugins_state
 from zeroclaw_daemon.agents import ConfiguredAgents, settings_of
 from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.authority.tokens import PairedTokens
@@ -91,7 +91,7 @@ class Daemon:
         self._undo = ExitStack()
         self._load_again: Callable[[], object] = lambda: None
         self._providers: Callable[[Snapshot], Sequence[JsonValue]] = lambda _: ()
-        self._standings = Standings()
+        self._plugins_reports = PluginsReports()
 
     def __enter__(self) -> Daemon:
         with ExitStack() as undo:
@@ -246,9 +246,8 @@ class Daemon:
             problems.append(self._paired.error.message)
         in_force = self._activation.in_force
         tools = self._tools.toolset(snapshot)
-        found = self._standings.of(in_force, tools, snapshot.config)
-        problems.extend(stray.message for stray in strays(snapshot.config, in_force.manifests))
-        problems.extend(standing.problem for standing in found if standing.problem is not None)
+        plugins = self._plugins_reports.of(in_force, tools, snapshot.config)
+        problems.extend(plugins.problems)
         return {
             "configDir": self._paths.config_dir,
             "configFile": str(self._config.path),
@@ -259,7 +258,7 @@ class Daemon:
             "pluginsEnabled": snapshot.config.plugins.enabled,
             "pluginsState": plugins_state(in_force, tools, snapshot).value,
             "tools": list(self._tools.names(snapshot)),
-            "plugins": [standing.facts() for standing in found],
+            "plugins": [standing.facts() for standing in plugins.standings],
             "planRevision": in_force.revision,
             "reloadPending": self._activation.waits(snapshot.config),
             "problems": problems,

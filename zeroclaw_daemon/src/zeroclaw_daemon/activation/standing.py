@@ -11,6 +11,7 @@ from zeroclaw_daemon.activation.current import InForce
 from zeroclaw_daemon.activation.plan import ActivationPlan, Placement, Unmet
 from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.config.schema import Config
+from zeroclaw_daemon.config.strays import strays
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.installation.discovery import Rejected
 from zeroclaw_host.package.manifest import Capability, Manifest
@@ -131,17 +132,33 @@ def standings(in_force: InForce, tools: ToolSet | None, config: Config) -> tuple
     return tuple(found)
 
 
-class Standings:
-    """Gives :func:`standings`, made anew only when something that they are made of is another: ``status`` is asked often."""
+@dataclass(frozen=True, slots=True)
+class PluginsReport:
+    """The standings, and the sentences of what is wrong: with rows that nothing reads, then with plugins."""
+
+    standings: tuple[Standing, ...]
+    problems: tuple[str, ...]
+
+    @classmethod
+    def of(cls, in_force: InForce, tools: ToolSet | None, config: Config) -> PluginsReport:
+        """See :func:`standings` and :func:`~zeroclaw_daemon.config.strays.strays`."""
+        found = standings(in_force, tools, config)
+        problems = [stray.message for stray in strays(config, in_force.manifests)]
+        problems.extend(standing.problem for standing in found if standing.problem is not None)
+        return cls(found, tuple(problems))
+
+
+class PluginsReports:
+    """Gives :class:`PluginsReport`, made anew only when something that it is made of is another: ``status`` is asked often."""
 
     def __init__(self) -> None:
-        self._made: tuple[InForce, ToolSet | None, Config, tuple[Standing, ...]] | None = None
+        self._made: tuple[InForce, ToolSet | None, Config, PluginsReport] | None = None
 
-    def of(self, in_force: InForce, tools: ToolSet | None, config: Config) -> tuple[Standing, ...]:
-        """See :func:`standings`. All three never change, so the same objects mean the same."""
+    def of(self, in_force: InForce, tools: ToolSet | None, config: Config) -> PluginsReport:
+        """See :meth:`PluginsReport.of`. All three never change, so the same objects mean the same."""
         made = self._made
         if made is None or made[0] is not in_force or made[1] is not tools or made[2] is not config:
-            made = self._made = (in_force, tools, config, standings(in_force, tools, config))
+            made = self._made = (in_force, tools, config, PluginsReport.of(in_force, tools, config))
         return made[3]
 
 
