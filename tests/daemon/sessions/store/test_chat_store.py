@@ -540,7 +540,7 @@ async def test_chats_are_used_from_the_event_loop(tmp_path: Path) -> None:
         for _ in range(3):
             tasks.start_soon(chats.write, lambda store: store.resume("s"))
     assert (await chats.read(lambda store: store.find("s"))) is not None
-    await chats.aclose()
+    await chats.write(lambda store: store.close())
 
 
 def test_calls_are_kept_whatever_their_arguments_are(store: ChatStore) -> None:

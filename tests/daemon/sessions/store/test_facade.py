@@ -30,7 +30,7 @@ async def sessions(tmp_path: Path) -> AsyncGenerator[AcpSessions]:
     await made.write(lambda store: store.create(NewSession("s", "agent", "/work")))
     await made.write(lambda store: store.begin("s", "t", "hi", BEGAN))
     yield made
-    await made.aclose()
+    await made.write(lambda store: store.close())
 
 
 class Gate:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from zeroclaw_daemon.agent.messages import Message
 from zeroclaw_daemon.authority.principal import not_owned
 from zeroclaw_daemon.sessions.errors import SessionAmbiguous, SessionMismatch, SessionNotFound
 from zeroclaw_daemon.sessions.live import ChatMode
-from zeroclaw_daemon.sessions.store.facade import AcpSessions, ChatSessions
-from zeroclaw_daemon.sessions.store.records import NewSession, Restored, StoredSession, SurfaceUnsupported
+from zeroclaw_daemon.sessions.store.acp import AcpStore
+from zeroclaw_daemon.sessions.store.base import AnyStore
+from zeroclaw_daemon.sessions.store.chat import ChatStore
+from zeroclaw_daemon.sessions.store.facade import Sessions
+from zeroclaw_daemon.sessions.store.records import NewSession, Restored, SurfaceUnsupported
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import ZeroclawError
 
@@ -121,10 +125,13 @@ class KeepsNothing:
         raise _no_such(scope)
 
 
-class KeepsAcp:
-    """The sessions of the mode ``acp``, in their store."""
+Store = TypeVar("Store", bound=AnyStore)
 
-    def __init__(self, kept: AcpSessions) -> None:
+
+class _Keeps(ABC, Generic[Store]):
+    """The sessions of one mode, in their store."""
+
+    def __init__(self, kept: Sessions[Store]) -> None:
         self._kept = kept
 
     async def make(self, session: NewSession) -> Seed:
@@ -133,109 +140,87 @@ class KeepsAcp:
         return _empty(session)
 
     async def take_up(self, session: NewSession, scope: str | None, *, moves: bool = False) -> Seed:
-        """Recovers what a turn left; a surface claims a row that has none."""
+        """Recovers what a turn left."""
         if scope is None and not await self.holds(session.id, None):
             return await self.make(session)
-        try:
-            restored = await self._kept.write(
-                lambda store: store.resume(
-                    session.id,
-                    scope,
-                    agent_alias=session.agent_alias,
-                    workspace=session.workspace if moves else None,
-                    surface=session.surface,
-                )
-            )
-        except SurfaceUnsupported as error:
-            raise SessionMismatch(error.message, details={"member": "interactionSurface"}) from error
-        return await self._seed(restored)
+        return await self._seed(await self._resumed(session, scope, session.workspace if moves else None))
 
     async def revive(self, session_id: str, scope: str | None, allows: Allows) -> Seed:
-        """Recovers what a turn left; the surface stays as it is."""
-        _judge(await self._kept.read(lambda store: store.find(session_id, scope)), allows)
+        """Recovers what a turn left."""
+        stored = await self._kept.read(lambda store: store.find(session_id, scope))
+        if stored is not None:
+            allows(stored.owner, stored.agent_alias)
         return await self._seed(await self._kept.write(lambda store: store.resume(session_id, scope)))
 
     async def holds(self, session_id: str, scope: str | None) -> bool:
         """Whether there is a row."""
         return await self._kept.read(lambda store: store.find(session_id, scope)) is not None
-
-    async def kill(self, session_id: str, scope: str | None) -> bool:
-        """The row is marked, and keeps everything (RPC-153)."""
-        return await self._kept.write(lambda store: store.kill(session_id, scope))
 
     async def delete(self, session_id: str, scope: str | None) -> None:
         """The row goes with everything that belongs to it (RPC-155)."""
         await self._kept.write(lambda store: store.delete(session_id, scope))
 
+    @abstractmethod
+    async def _resumed(self, session: NewSession, scope: str | None, workspace: str | None) -> Restored:
+        """The session of this id, whose agent and kind of client are these, in the directory, if one is given."""
+
+    @abstractmethod
+    async def _call_ids(self, session_id: str) -> frozenset[str]:
+        """The ids of its tool calls."""
+
     async def _seed(self, restored: Restored) -> Seed:
-        receipts = await self._kept.read(lambda store: store.receipts(restored.session.id))
-        return _seed(restored, frozenset(receipt.call_id for receipt in receipts))
-
-
-class KeepsChats:
-    """The sessions of the mode ``chat``, in their store."""
-
-    def __init__(self, kept: ChatSessions) -> None:
-        self._kept = kept
-
-    async def make(self, session: NewSession) -> Seed:
-        """One row."""
-        await self._kept.write(lambda store: store.create(session))
-        return _empty(session)
-
-    async def take_up(self, session: NewSession, scope: str | None, *, moves: bool = False) -> Seed:
-        """Marks the turn that was broken off."""
-        if scope is None and not await self.holds(session.id, None):
-            return await self.make(session)
-        restored = await self._kept.write(
-            lambda store: store.resume(
-                session.id,
-                scope,
-                agent_alias=session.agent_alias,
-                workspace=session.workspace if moves else None,
-            )
+        stored = restored.session
+        return Seed(
+            agent_alias=stored.agent_alias,
+            workspace=stored.workspace,
+            surface=stored.surface,
+            owner=stored.owner,
+            history=restored.context,
+            shown=stored.message_count,
+            call_ids=await self._call_ids(stored.id),
+            plan=stored.plan,
+            trimmed=stored.trimmed,
         )
-        return await self._seed(restored)
 
-    async def revive(self, session_id: str, scope: str | None, allows: Allows) -> Seed:
-        """Marks the turn that was broken off."""
-        _judge(await self._kept.read(lambda store: store.find(session_id, scope)), allows)
-        return await self._seed(await self._kept.write(lambda store: store.resume(session_id, scope)))
 
-    async def holds(self, session_id: str, scope: str | None) -> bool:
-        """Whether there is a row."""
-        return await self._kept.read(lambda store: store.find(session_id, scope)) is not None
+class KeepsAcp(_Keeps[AcpStore]):
+    """The sessions of the mode ``acp``. A surface claims a row that has none when it opens the session, not by a prompt."""
+
+    async def kill(self, session_id: str, scope: str | None) -> bool:
+        """The row is marked, and keeps everything (RPC-153)."""
+        return await self._kept.write(lambda store: store.kill(session_id, scope))
+
+    async def _resumed(self, session: NewSession, scope: str | None, workspace: str | None) -> Restored:
+        alias, surface = session.agent_alias, session.surface
+        try:
+            return await self._kept.write(
+                lambda store: store.resume(
+                    session.id, scope, agent_alias=alias, workspace=workspace, surface=surface
+                )
+            )
+        except SurfaceUnsupported as error:
+            raise SessionMismatch(error.message, details={"member": "interactionSurface"}) from error
+
+    async def _call_ids(self, session_id: str) -> frozenset[str]:
+        receipts = await self._kept.read(lambda store: store.receipts(session_id))
+        return frozenset(receipt.call_id for receipt in receipts)
+
+
+class KeepsChats(_Keeps[ChatStore]):
+    """The sessions of the mode ``chat``."""
 
     async def kill(self, session_id: str, scope: str | None) -> bool:
         """A chat that is not live cannot be killed: nothing of it would be there to say so."""
         raise SessionNotFound
 
-    async def delete(self, session_id: str, scope: str | None) -> None:
-        """The row goes with everything that belongs to it."""
-        await self._kept.write(lambda store: store.delete(session_id, scope))
+    async def _resumed(self, session: NewSession, scope: str | None, workspace: str | None) -> Restored:
+        alias = session.agent_alias
+        return await self._kept.write(
+            lambda store: store.resume(session.id, scope, agent_alias=alias, workspace=workspace)
+        )
 
-    async def _seed(self, restored: Restored) -> Seed:
-        return _seed(restored, await self._kept.read(lambda store: store.call_ids(restored.session.id)))
-
-
-def _judge(stored: StoredSession | None, allows: Allows) -> None:
-    if stored is not None:
-        allows(stored.owner, stored.agent_alias)
-
-
-def _seed(restored: Restored, call_ids: frozenset[str]) -> Seed:
-    stored = restored.session
-    return Seed(
-        agent_alias=stored.agent_alias,
-        workspace=stored.workspace,
-        surface=stored.surface,
-        owner=stored.owner,
-        history=restored.context,
-        shown=stored.message_count,
-        call_ids=call_ids,
-        plan=stored.plan,
-        trimmed=stored.trimmed,
-    )
+    async def _call_ids(self, session_id: str) -> frozenset[str]:
+        return await self._kept.read(lambda store: store.call_ids(session_id))
 
 
 def _empty(session: NewSession) -> Seed:

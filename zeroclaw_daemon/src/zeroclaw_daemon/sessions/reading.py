@@ -8,9 +8,9 @@ from typing import TypeVar
 from zeroclaw_daemon.sessions.durable import DurableSessions
 from zeroclaw_daemon.sessions.keeping import only_holder
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSessions
-from zeroclaw_daemon.sessions.store.acp import AcpStore
-from zeroclaw_daemon.sessions.store.chat import ChatStore
+from zeroclaw_daemon.sessions.store.base import AnyStore
 from zeroclaw_daemon.sessions.store.entries import Page, Place, Window
+from zeroclaw_daemon.sessions.store.facade import Sessions
 from zeroclaw_daemon.sessions.store.records import StoredSession
 
 Read = TypeVar("Read")
@@ -26,9 +26,7 @@ class SessionReader:
 
     def __init__(self, live: LiveSessions, durable: DurableSessions) -> None:
         self._live = live
-        self._acp = durable.acp
-        self._chat = durable.chats
-        self._keepers = durable.keepers
+        self._durable = durable
 
     async def page(
         self, session_id: str, scope: str | None, *, mode: ChatMode | None, limit: int, before: Place | None
@@ -56,49 +54,37 @@ class SessionReader:
 
         :raises UsageError: the query is too long.
         """
-        return await self._chat.read(lambda store: store.listed(scope, query=query, limit=limit))
+        return await self._durable.chats.read(lambda store: store.listed(scope, query=query, limit=limit))
 
     async def acps(self, scope: str | None, *, limit: int) -> tuple[StoredSession, ...]:
         """The sessions of the mode ``acp`` that were not killed, the latest activity first."""
-        return await self._acp.read(lambda store: store.listed(scope, limit=limit))
+        return await self._durable.acp.read(lambda store: store.listed(scope, limit=limit))
 
     async def _read(
         self,
         session_id: str,
         scope: str | None,
         mode: ChatMode | None,
-        work: Callable[[AcpStore | ChatStore], Read],
+        work: Callable[[AnyStore], Read],
     ) -> Read:
         found = mode or await self._mode(session_id, scope)
+        kept: Sessions[AnyStore] = self._durable.acp if found is ChatMode.ACP else self._durable.chats
         # Whoever reads waits for nobody, unless there is something to recover.
-        if not self._is_live(session_id, found) and await self._broken_off(session_id, scope, found):
-            # Nobody makes it live meanwhile: the turn of a live session goes on, and is not to be recovered.
-            async with self._live.lock:
-                if not self._is_live(session_id, found):
-                    await self._recover(session_id, scope, found)
-        return await (self._acp.read(work) if found is ChatMode.ACP else self._chat.read(work))
+        if not self._is_live(session_id, found):
+            stored = await kept.read(lambda store: store.find(session_id, scope))
+            if stored is not None and stored.turn_id is not None:
+                # Nobody makes it live meanwhile: the turn of a live session goes on, and is not to be recovered.
+                async with self._live.lock:
+                    if not self._is_live(session_id, found):
+                        await kept.write(lambda store: store.recover(session_id, scope))
+        return await kept.read(work)
 
     def _is_live(self, session_id: str, mode: ChatMode) -> bool:
         live = self._live.find(session_id)
         return live is not None and live.mode is mode
 
-    async def _broken_off(self, session_id: str, scope: str | None, mode: ChatMode) -> bool:
-        """Whether a turn has no end that was written."""
-        if mode is ChatMode.ACP:
-            stored = await self._acp.read(lambda store: store.find(session_id, scope))
-        else:
-            stored = await self._chat.read(lambda store: store.find(session_id, scope))
-        return stored is not None and stored.turn_id is not None
-
-    async def _recover(self, session_id: str, scope: str | None, mode: ChatMode) -> None:
-        """Bring what a turn left behind into the transcript."""
-        if mode is ChatMode.ACP:
-            await self._acp.write(lambda store: store.recover(session_id, scope))
-        else:
-            await self._chat.write(lambda store: store.recover(session_id, scope))
-
     async def _mode(self, session_id: str, scope: str | None) -> ChatMode:
         live = self._live.find(session_id)
         if live is not None and (scope is None or live.owner == scope):
             return live.mode
-        return await only_holder(self._keepers, session_id, scope)
+        return await only_holder(self._durable.keepers, session_id, scope)

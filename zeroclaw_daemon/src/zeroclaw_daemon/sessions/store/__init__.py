@@ -1,7 +1,7 @@
 """What outlives a live session: conversations in database files, one file for each mode.
 
-``acp`` is the store of one mode as a program uses it, from a thread, ``chat`` that of the other; ``facade`` both from the event
-loop. Below them: ``turn_rows`` (a turn while it runs, and its recovery) and ``transcript`` of ``acp``, ``chat_rows`` of ``chat``;
+``acp`` is the store of one mode as a program uses it, from a thread, ``chat`` that of the other, ``base`` what they do alike;
+``facade`` both from the event loop. Below them: ``turn_rows`` (a turn while it runs, and its recovery) and ``transcript`` of ``acp``, ``chat_rows`` of ``chat``;
 ``entries`` (what a client sees, by page, pure), ``folding`` (events to pieces to messages, pure), ``payloads`` (what the columns of
 JSON hold), ``searching`` (words to look for, pure), ``file`` (a database and its transactions), ``schema`` and ``chat_schema`` over
 ``layout``, ``points`` (every moment at which something is written).

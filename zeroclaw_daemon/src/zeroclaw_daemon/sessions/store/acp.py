@@ -1,28 +1,20 @@
-"""The durable store of ``acp`` sessions, for programs that may wait. From the event loop, see :mod:`.facade`.
-
-A ``scope`` is the principal that a caller is held to, None where it may use every session. To a scope, a session of somebody
-else and one that does not exist are the same.
-"""
+"""The durable store of ``acp`` sessions."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from zeroclaw_daemon.agent.events import MessageChunk, ToolCalled, ToolReturned
 from zeroclaw_daemon.agent.messages import Message
-from zeroclaw_daemon.authority.principal import not_owned
-from zeroclaw_daemon.sessions.errors import SessionMismatch, SessionNotFound
-from zeroclaw_daemon.sessions.store import transcript, turn_rows
-from zeroclaw_daemon.sessions.store.entries import Entry, Page, Place, Window
-from zeroclaw_daemon.sessions.store.file import BUSY_SECONDS, SessionFile
-from zeroclaw_daemon.sessions.store.folding import MAX_GIVEN_TOKENS
+from zeroclaw_daemon.sessions.errors import SessionMismatch
+from zeroclaw_daemon.sessions.store import turn_rows
+from zeroclaw_daemon.sessions.store.base import SessionStore
 from zeroclaw_daemon.sessions.store.payloads import dump, load
-from zeroclaw_daemon.sessions.store.points import StoreSteps, WritePoint
+from zeroclaw_daemon.sessions.store.points import WritePoint
 from zeroclaw_daemon.sessions.store.records import (
     SUPPORTED_SURFACES,
     NewSession,
@@ -47,6 +39,7 @@ from zeroclaw_daemon.sessions.store.rows import (
     text_or_none,
 )
 from zeroclaw_daemon.sessions.store.schema import ACP
+from zeroclaw_daemon.sessions.store.transcript import Transcript
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import UsageError
 
@@ -62,46 +55,15 @@ class _Row(NamedTuple):
     killed: bool
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
+class AcpStore(SessionStore[_Row]):
+    """The sessions of the mode ``acp``."""
 
-
-class AcpStore:
-    """The sessions in a database file. Any thread may call any method; a method waits for the disk, and for other programs at
-    most ``busy_seconds``.
-
-    Every method raises :class:`~.file.SessionsUnavailable` if the database cannot be used. Nothing is changed then, except that
-    a write whose commit failed may be there after all: its session is to be taken up again by :meth:`resume`.
-
-    :param now: the present, with its time zone.
-    :param max_given: tokens of a transcript that a model is given where it has no retained context.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        busy_seconds: float = BUSY_SECONDS,
-        steps: StoreSteps | None = None,
-        now: Callable[[], datetime] = _utc_now,
-        max_given: int = MAX_GIVEN_TOKENS,
-    ) -> None:
-        self._file = SessionFile(path, ACP, busy_seconds=busy_seconds, steps=steps)
-        self._now = now
-        self._max_given = max_given
-
-    def close(self) -> None:
-        """Close the database. A later use opens it again."""
-        self._file.close()
+    layout = ACP
 
     # --- sessions -------------------------------------------------------------------------------------------------------
 
     def create(self, session: NewSession) -> StoredSession:
-        """Make a session durable. Nothing of it was durable before.
-
-        :raises SessionExists: one of this id is.
-        :raises UsageError: the surface is not supported, or a text cannot be stored.
-        """
+        """See :meth:`.base.SessionStore.create`; a surface has to be one of :data:`~.records.SUPPORTED_SURFACES`."""
         _known(session.surface)
         at = stamp(self._now())
         values = {
@@ -113,14 +75,6 @@ class AcpStore:
             if _find(raw, session.id) is not None:
                 raise SessionExists
             return _stored(raw, insert(raw, "acp_sessions", **values))
-
-    def find(self, session_id: str, scope: str | None = None) -> StoredSession | None:
-        """The session of this id, killed or not; None if there is none, or none of the scope's. Recovers nothing."""
-        with self._file.read() as raw:
-            row = _find(raw, session_id)
-            if row is None or (scope is not None and row.owner != scope):
-                return None
-            return _stored(raw, row.id)
 
     def listed(self, scope: str | None = None, *, limit: int = MAX_LISTED) -> tuple[StoredSession, ...]:
         """The sessions that were not killed, the latest activity first (RPC-244).
@@ -144,14 +98,9 @@ class AcpStore:
         workspace: str | None = None,
         surface: str | None = None,
     ) -> Restored:
-        """Take a session up again: recover the turn that was broken off, if one was, and say what the model is given.
+        """See :meth:`.base.SessionStore.resume`.
 
-        One transaction; whatever is refused leaves every row as it was (RPC-147). The owner stays who it is.
-
-        :param agent_alias: the agent that is asked for; None is the session's own, as a prompt wants it.
-        :param workspace: the directory it works in from now on, if it is the scope's own; None leaves it where it is.
         :param surface: the surface that is asked for. The first one claims a session that has none.
-        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
         :raises SessionKilled: it was killed (RPC-153).
         :raises SessionMismatch: it has another agent or another surface.
         :raises SurfaceUnsupported: its surface is none of those that this daemon goes on for (RPC-146).
@@ -159,7 +108,7 @@ class AcpStore:
         """
         _known(surface)
         with self._file.write(WritePoint.SESSION_RESUMED) as raw:
-            row = _owned(raw, session_id, scope)
+            row = self._owned(raw, session_id, scope)
             if row.killed:
                 raise SessionKilled
             if agent_alias is not None and agent_alias != row.agent_alias:
@@ -181,17 +130,13 @@ class AcpStore:
             return Restored(_stored(raw, row.id), context, recovered)
 
     def recover(self, session_id: str, scope: str | None = None) -> bool:
-        """Recover the turn of a session that nobody has live, for somebody who reads it; whether there was one to recover.
-        Sessions that were killed or cannot be gone on with are left as they are.
-
-        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
-        """
+        """See :meth:`.base.SessionStore.recover`; sessions that were killed or cannot be gone on with are left as they are."""
         with self._file.read() as raw:
-            row = _owned(raw, session_id, scope)
+            row = self._owned(raw, session_id, scope)
             if turn_rows.turn_of(raw, row.id) is None:
                 return False  # the usual case, which waits for no writer
         with self._file.write(WritePoint.SESSION_RECOVERED) as raw:
-            row = _owned(raw, session_id, scope)
+            row = self._owned(raw, session_id, scope)
             if row.killed or row.surface not in SUPPORTED_SURFACES:
                 return False
             return turn_rows.recover(raw, row.id, stamp(self._now()))
@@ -203,7 +148,7 @@ class AcpStore:
         :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
         """
         with self._file.write(WritePoint.SESSION_KILLED) as raw:
-            row = _owned(raw, session_id, scope)
+            row = self._owned(raw, session_id, scope)
             if not row.killed:
                 raw.execute(
                     "UPDATE acp_sessions SET killed_at = ? WHERE id = ?", (stamp(self._now()), row.id)
@@ -211,12 +156,9 @@ class AcpStore:
             return not row.killed
 
     def delete(self, session_id: str, scope: str | None = None) -> None:
-        """Delete the session with everything that belongs to it: transcript, checkpoint, verdicts, receipts (RPC-155).
-
-        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
-        """
+        """See :meth:`.base.SessionStore.delete`: transcript, checkpoint, verdicts and receipts go (RPC-155)."""
         with self._file.write(WritePoint.SESSION_DELETED) as raw:
-            raw.execute("DELETE FROM acp_sessions WHERE id = ?", (_owned(raw, session_id, scope).id,))
+            raw.execute("DELETE FROM acp_sessions WHERE id = ?", (self._owned(raw, session_id, scope).id,))
 
     # --- turns ----------------------------------------------------------------------------------------------------------
 
@@ -227,7 +169,7 @@ class AcpStore:
         :raises TurnSuperseded: the end of another turn was never written; :meth:`resume` recovers it.
         """
         with self._file.write(WritePoint.TURN_BEGUN) as raw:
-            row = _owned(raw, session_id, None)
+            row = self._owned(raw, session_id, None)
             if row.killed:
                 raise SessionKilled
             return turn_rows.begin(raw, row.id, turn_id, prompt, stamp(began))
@@ -289,7 +231,7 @@ class AcpStore:
         :raises SessionNotFound: there is no such session.
         """
         with self._file.write(WritePoint.PLAN_SAVED) as raw:
-            row = _owned(raw, session_id, None)
+            row = self._owned(raw, session_id, None)
             kept = None if plan is None else dump(plan)
             raw.execute("UPDATE acp_sessions SET plan_json = ? WHERE id = ?", (kept, row.id))
 
@@ -299,42 +241,10 @@ class AcpStore:
         :raises SessionNotFound: there is no such session.
         """
         with self._file.write(WritePoint.TOKENS_COUNTED) as raw:
-            row = _owned(raw, session_id, None)
+            row = self._owned(raw, session_id, None)
             raw.execute("UPDATE acp_sessions SET token_count = ? WHERE id = ?", (tokens or 0, row.id))
 
     # --- reading --------------------------------------------------------------------------------------------------------
-
-    def entries(self, session_id: str, scope: str | None = None) -> list[Entry]:
-        """Everything that a client sees of the session, oldest first; of a killed one too. Recovers nothing.
-
-        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
-        """
-        with self._file.read() as raw:
-            return transcript.entries(raw, _owned(raw, session_id, scope).id)
-
-    def page(
-        self, session_id: str, scope: str | None = None, *, limit: int = 100, before: Place | None = None
-    ) -> Page:
-        """The newest entries, or those before a place that an earlier page named.
-
-        :param limit: how many at most, from 1 to :data:`~.entries.MAX_PAGE`.
-        :raises ValueError: the limit is not one of those.
-        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
-        """
-        with self._file.read() as raw:
-            return transcript.page(raw, _owned(raw, session_id, scope).id, limit, before)
-
-    def window(
-        self, session_id: str, scope: str | None = None, *, limit: int = 100, before: int | None = None
-    ) -> Window:
-        """The newest entries, or those before the one of this number, counted from 0.
-
-        :param limit: how many at most, from 1 to :data:`~.entries.MAX_PAGE`.
-        :raises ValueError: the limit is not one of those, or the number is negative.
-        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
-        """
-        with self._file.read() as raw:
-            return transcript.window(raw, _owned(raw, session_id, scope).id, limit, before)
 
     def receipts(self, session_id: str, scope: str | None = None) -> tuple[Receipt, ...]:
         """The receipts of the session's tool calls, oldest first (D-47).
@@ -342,7 +252,7 @@ class AcpStore:
         :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
         """
         with self._file.read() as raw:
-            return tuple(turn_rows.receipts(raw, _owned(raw, session_id, scope).id))
+            return tuple(turn_rows.receipts(raw, self._owned(raw, session_id, scope).id))
 
     def verdicts(self, session_id: str, scope: str | None = None) -> tuple[Verdict, ...]:
         """How the session's turns ended, oldest first.
@@ -350,7 +260,18 @@ class AcpStore:
         :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
         """
         with self._file.read() as raw:
-            return tuple(turn_rows.verdicts(raw, _owned(raw, session_id, scope).id))
+            return tuple(turn_rows.verdicts(raw, self._owned(raw, session_id, scope).id))
+
+    # --- inside a transaction -------------------------------------------------------------------------------------------
+
+    def _row_of(self, raw: sqlite3.Connection, session_id: str) -> _Row | None:
+        return _find(raw, session_id)
+
+    def _session_of(self, raw: sqlite3.Connection, row: _Row) -> StoredSession:
+        return _stored(raw, row.id)
+
+    def _rows_of(self, raw: sqlite3.Connection, row: _Row) -> Transcript:
+        return Transcript(raw, row.id)
 
 
 def _known(surface: str | None) -> None:
@@ -370,16 +291,6 @@ def _find(raw: sqlite3.Connection, session_id: str) -> _Row | None:
     if row is None:
         return None
     return _Row(number(row[0]), text_or_none(row[1]), text(row[2]), text_or_none(row[3]), row[4] is not None)
-
-
-def _owned(raw: sqlite3.Connection, session_id: str, scope: str | None) -> _Row:
-    """:raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's."""
-    row = _find(raw, session_id)
-    if scope is not None and (row is None or row.owner != scope):
-        raise not_owned()
-    if row is None:
-        raise SessionNotFound
-    return row
 
 
 def _turning(raw: sqlite3.Connection, session_id: str, turn_id: str) -> int:
@@ -417,6 +328,6 @@ def _stored(raw: sqlite3.Connection, session: int) -> StoredSession:
         killed=None if killed is None else moment(killed),
         created=moment(created),
         last_activity=moment(active),
-        message_count=transcript.count(raw, session),
+        message_count=Transcript(raw, session).count(),
         turn_id=turn_rows.turn_of(raw, session),
     )

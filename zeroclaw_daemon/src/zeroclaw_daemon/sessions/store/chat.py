@@ -1,38 +1,25 @@
-"""The durable store of ``chat`` sessions, for programs that may wait. From the event loop, see :mod:`.facade`.
+"""The durable store of ``chat`` sessions.
 
 Sessions of the two modes share nothing, ids included (RPC-156). A chat keeps its prompt at the beginning of a turn and
 everything else but a plan at its end: what a turn that is broken off had said so far is lost, the prompt and what was before is not.
-
-A ``scope`` is the principal that a caller is held to, None where it may use every session. To a scope, a session of somebody
-else and one that does not exist are the same.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from zeroclaw_daemon.agent.events import MessageChunk, ToolCalled, ToolReturned
 from zeroclaw_daemon.agent.messages import Message, UserMessage
-from zeroclaw_daemon.authority.principal import not_owned
-from zeroclaw_daemon.sessions.errors import SessionMismatch, SessionNotFound
-from zeroclaw_daemon.sessions.store import chat_rows
+from zeroclaw_daemon.sessions.errors import SessionMismatch
+from zeroclaw_daemon.sessions.store.base import SessionStore
+from zeroclaw_daemon.sessions.store.chat_rows import ChatRows
 from zeroclaw_daemon.sessions.store.chat_schema import CHAT, unindex
-from zeroclaw_daemon.sessions.store.entries import Entry, Page, Place, Window, entries_of
-from zeroclaw_daemon.sessions.store.file import BUSY_SECONDS, SessionFile
-from zeroclaw_daemon.sessions.store.folding import (
-    MAX_GIVEN_TOKENS,
-    USER,
-    Piece,
-    fold,
-    marker,
-    newest_turns,
-)
+from zeroclaw_daemon.sessions.store.folding import USER, Piece, fold, marker, newest_turns
 from zeroclaw_daemon.sessions.store.payloads import dump, dump_context, load, load_context
-from zeroclaw_daemon.sessions.store.points import StoreSteps, WritePoint
+from zeroclaw_daemon.sessions.store.points import WritePoint
 from zeroclaw_daemon.sessions.store.records import (
     NewSession,
     Restored,
@@ -65,10 +52,6 @@ _RUNNING: Final = "running"
 _ERROR: Final = "error"
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class _Row(NamedTuple):
     key: str
     owner: str | None
@@ -76,42 +59,15 @@ class _Row(NamedTuple):
     turn_id: str | None
 
 
-class ChatStore:
-    """The sessions in a database file. Any thread may call any method; a method waits for the disk, and for other programs at
-    most ``busy_seconds``.
+class ChatStore(SessionStore[_Row]):
+    """The sessions of the mode ``chat``."""
 
-    Every method raises :class:`~.file.SessionsUnavailable` if the database cannot be used. Nothing is changed then, except that
-    a write whose commit failed may be there after all: its session is to be taken up again by :meth:`resume`.
-
-    :param now: the present, with its time zone.
-    :param max_given: tokens of a transcript that a model is given where it has no retained context.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        busy_seconds: float = BUSY_SECONDS,
-        steps: StoreSteps | None = None,
-        now: Callable[[], datetime] = _utc_now,
-        max_given: int = MAX_GIVEN_TOKENS,
-    ) -> None:
-        self._file = SessionFile(path, CHAT, busy_seconds=busy_seconds, steps=steps)
-        self._now = now
-        self._max_given = max_given
-
-    def close(self) -> None:
-        """Close the database. A later use opens it again."""
-        self._file.close()
+    layout = CHAT
 
     # --- sessions -------------------------------------------------------------------------------------------------------
 
     def create(self, session: NewSession) -> StoredSession:
-        """Make a session durable. Nothing of it was durable before.
-
-        :raises SessionExists: one of this id is.
-        :raises UsageError: it has a surface, or a text cannot be stored.
-        """
+        """See :meth:`.base.SessionStore.create`; a chat has no surface."""
         if session.surface is not None:
             raise UsageError("a chat has no interaction surface", details={"member": "interactionSurface"})
         at = stamp(self._now())
@@ -124,14 +80,6 @@ class ChatStore:
                 agent_alias=sound(session.agent_alias), workspace_dir=session.workspace, principal_id=session.owner,
             )  # fmt: skip
             return _stored(raw, key)
-
-    def find(self, session_id: str, scope: str | None = None) -> StoredSession | None:
-        """The session of this id; None if there is none, or none of the scope's. Recovers nothing."""
-        with self._file.read() as raw:
-            row = _find(raw, _key(session_id))
-            if row is None or (scope is not None and row.owner != scope):
-                return None
-            return _stored(raw, row.key)
 
     def listed(
         self, scope: str | None = None, *, query: str = "", limit: int = MAX_LISTED
@@ -164,17 +112,9 @@ class ChatStore:
         agent_alias: str | None = None,
         workspace: str | None = None,
     ) -> Restored:
-        """Take a session up again: mark the turn that was broken off, if one was, and say what the model is given.
-
-        One transaction; whatever is refused leaves every row as it was. The owner stays who it is.
-
-        :param agent_alias: the agent that is asked for; None is the session's own. A session of no agent gets it.
-        :param workspace: the directory it works in from now on, if it is the scope's own; None leaves it where it is.
-        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
-        :raises SessionMismatch: it has another agent.
-        """
+        """See :meth:`.base.SessionStore.resume`; a turn that was broken off is marked, and a session of no agent gets this one."""
         with self._file.write(WritePoint.SESSION_RESUMED) as raw:
-            row = _owned(raw, session_id, scope)
+            row = self._owned(raw, session_id, scope)
             if agent_alias is not None and row.agent_alias not in ("", agent_alias):
                 raise SessionMismatch("the session has another agent", details={"member": "agentAlias"})
             at = stamp(self._now())
@@ -188,23 +128,17 @@ class ChatStore:
             return Restored(_stored(raw, row.key), context, recovered)
 
     def recover(self, session_id: str, scope: str | None = None) -> bool:
-        """Mark the turn of a session that nobody has live as broken off, for somebody who reads it; whether there was one.
-
-        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
-        """
+        """See :meth:`.base.SessionStore.recover`; the turn is marked as broken off."""
         with self._file.read() as raw:
-            if _owned(raw, session_id, scope).turn_id is None:
+            if self._owned(raw, session_id, scope).turn_id is None:
                 return False  # the usual case, which waits for no writer
         with self._file.write(WritePoint.SESSION_RECOVERED) as raw:
-            return _recover(raw, _owned(raw, session_id, scope), stamp(self._now()))
+            return _recover(raw, self._owned(raw, session_id, scope), stamp(self._now()))
 
     def delete(self, session_id: str, scope: str | None = None) -> None:
-        """Delete the session with its messages and every word of them in the index.
-
-        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
-        """
+        """See :meth:`.base.SessionStore.delete`: the messages go with every word of them in the index."""
         with self._file.write(WritePoint.SESSION_DELETED) as raw:
-            key = _owned(raw, session_id, scope).key
+            key = self._owned(raw, session_id, scope).key
             unindex(raw, key)
             raw.execute("DELETE FROM sessions WHERE session_key = ?", (key,))
             raw.execute("DELETE FROM session_metadata WHERE session_key = ?", (key,))
@@ -218,7 +152,7 @@ class ChatStore:
         :raises TurnSuperseded: the end of another turn was never written; :meth:`resume` recovers it.
         """
         with self._file.write(WritePoint.TURN_BEGUN) as raw:
-            row = _owned(raw, session_id, None)
+            row = self._owned(raw, session_id, None)
             if row.turn_id is not None:
                 raise TurnSuperseded
             at = stamp(began)
@@ -272,7 +206,7 @@ class ChatStore:
         :raises SessionNotFound: there is no such session.
         """
         with self._file.write(WritePoint.PLAN_SAVED) as raw:
-            row = _owned(raw, session_id, None)
+            row = self._owned(raw, session_id, None)
             kept = None if plan is None else dump(plan)
             raw.execute("UPDATE session_metadata SET plan_json = ? WHERE session_key = ?", (kept, row.key))
 
@@ -282,42 +216,18 @@ class ChatStore:
         :raises SessionNotFound: there is no such session.
         """
         with self._file.read() as raw:
-            return frozenset(chat_rows.call_ids(raw, _owned(raw, session_id, None).key))
+            return frozenset(ChatRows(raw, self._owned(raw, session_id, None).key).call_ids())
 
-    # --- reading --------------------------------------------------------------------------------------------------------
+    # --- inside a transaction -------------------------------------------------------------------------------------------
 
-    def entries(self, session_id: str, scope: str | None = None) -> list[Entry]:
-        """Everything that a client sees of the session, oldest first. Recovers nothing.
+    def _row_of(self, raw: sqlite3.Connection, session_id: str) -> _Row | None:
+        return _find(raw, _key(session_id))
 
-        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
-        """
-        with self._file.read() as raw:
-            key = _owned(raw, session_id, scope).key
-            return [entry for piece in chat_rows.pieces(raw, key) for entry in entries_of(piece)]
+    def _session_of(self, raw: sqlite3.Connection, row: _Row) -> StoredSession:
+        return _stored(raw, row.key)
 
-    def page(
-        self, session_id: str, scope: str | None = None, *, limit: int = 100, before: Place | None = None
-    ) -> Page:
-        """The newest entries, or those before a place that an earlier page named.
-
-        :param limit: how many at most, from 1 to :data:`~.entries.MAX_PAGE`.
-        :raises ValueError: the limit is not one of those.
-        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
-        """
-        with self._file.read() as raw:
-            return chat_rows.page(raw, _owned(raw, session_id, scope).key, limit, before)
-
-    def window(
-        self, session_id: str, scope: str | None = None, *, limit: int = 100, before: int | None = None
-    ) -> Window:
-        """The newest entries, or those before the one of this number, counted from 0.
-
-        :param limit: how many at most, from 1 to :data:`~.entries.MAX_PAGE`.
-        :raises ValueError: the limit is not one of those, or the number is negative.
-        :raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's.
-        """
-        with self._file.read() as raw:
-            return chat_rows.window(raw, _owned(raw, session_id, scope).key, limit, before)
+    def _rows_of(self, raw: sqlite3.Connection, row: _Row) -> ChatRows:
+        return ChatRows(raw, row.key)
 
 
 def _key(session_id: str) -> str:
@@ -337,16 +247,6 @@ def _find(raw: sqlite3.Connection, key: str) -> _Row | None:
     return _Row(key, text_or_none(found[0]), text(found[1]), text_or_none(found[2]))
 
 
-def _owned(raw: sqlite3.Connection, session_id: str, scope: str | None) -> _Row:
-    """:raises SessionNotFound: there is no such session. :raises Forbidden: none of the scope's."""
-    row = _find(raw, _key(session_id))
-    if scope is not None and (row is None or row.owner != scope):
-        raise not_owned()
-    if row is None:
-        raise SessionNotFound
-    return row
-
-
 def _turning(raw: sqlite3.Connection, session_id: str, turn_id: str) -> str:
     """The key of a session that is in this turn.
 
@@ -361,7 +261,7 @@ def _turning(raw: sqlite3.Connection, session_id: str, turn_id: str) -> str:
 def _append(raw: sqlite3.Connection, key: str, pieces: Iterable[Piece], at: str) -> None:
     raw.execute(
         "UPDATE session_metadata SET message_count = message_count + ?, last_activity = ? WHERE session_key = ?",
-        (chat_rows.append(raw, key, pieces), at, key),
+        (ChatRows(raw, key).append(pieces), at, key),
     )
 
 
@@ -378,10 +278,10 @@ def _recover(raw: sqlite3.Connection, row: _Row, at: str) -> bool:
     """Mark the turn whose end was never written as broken off; whether there was one. The model hears its prompt."""
     if row.turn_id is None:
         return False
-    prompt = next(chat_rows.newest(raw, row.key), None)
+    newest = next(ChatRows(raw, row.key).newest(), None)
     kept = _retained(raw, row.key)
-    if kept is not None and prompt is not None and prompt.role == USER:
-        kept = (*kept, UserMessage(prompt.content))
+    if kept is not None and newest is not None and newest[1].role == USER:
+        kept = (*kept, UserMessage(newest[1].content))
     _append(raw, row.key, [marker(at)], at)
     _close(raw, row.key, None if kept is None else dump_context(kept))
     return True
@@ -401,7 +301,7 @@ def _context_of(raw: sqlite3.Connection, key: str, budget: int) -> tuple[Message
     kept = _retained(raw, key)
     if kept is not None:
         return kept
-    context, cut = newest_turns(chat_rows.newest(raw, key), budget)
+    context, cut = newest_turns((piece for _, piece in ChatRows(raw, key).newest()), budget)
     if cut:
         raw.execute("UPDATE session_metadata SET trim_breadcrumb = 1 WHERE session_key = ?", (key,))
     return context

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from zeroclaw_daemon.sessions.store.folding import MARKER_ROLE, MARKER_TEXT, TOOL, Piece
 from zeroclaw_daemon.strict_json import JsonValue, encode
@@ -18,6 +18,22 @@ MAX_PAGE: Final = 1000
 
 MAX_PAGE_BYTES: Final = 4 * 1024 * 1024
 """Bytes of one page's contents at most, as JSON. Half of what a line of the protocol may have; a page has one entry all the same."""
+
+
+LAST_ROW: Final = (1 << 63) - 1
+"""No row has a greater number."""
+
+
+class Rows(Protocol):
+    """The rows of one transcript, each with its number."""
+
+    def newest(self, up_to: int = LAST_ROW) -> Iterator[tuple[int, Piece]]:
+        """Those up to this number, the newest first. No more are read than are taken."""
+        ...
+
+    def counted(self) -> Iterable[tuple[int, int]]:
+        """How many entries each row has, the oldest first."""
+        ...
 
 
 class EntryKind(StrEnum):
@@ -89,21 +105,22 @@ def entries_of(piece: Piece) -> list[Entry]:
     return found
 
 
-def check_limit(limit: int) -> None:
-    """:raises ValueError: a page may not have so many entries."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise ValueError(f"a page has from 1 to {MAX_PAGE} entries")
+def entries(rows: Rows) -> list[Entry]:
+    """Everything a client sees, oldest first."""
+    return [entry for _, piece in reversed(list(rows.newest())) for entry in entries_of(piece)]
 
 
-def page_of(newest: Iterable[tuple[int, Piece]], limit: int, before: Place | None) -> Page:
+def page(rows: Rows, limit: int, before: Place | None) -> Page:
     """The newest entries, or those before a place; at most so many, and no more than fit in :data:`MAX_PAGE_BYTES`.
 
-    :param newest: rows by their number, the newest first. No more of them are taken than are needed.
+    :raises ValueError: a page may not have so many.
     """
+    if not 1 <= limit <= MAX_PAGE:
+        raise ValueError(f"a page has from 1 to {MAX_PAGE} entries")
     taken: list[Entry] = []
     first: Place | None = None
     size = 0
-    for row, piece in newest:
+    for row, piece in rows.newest() if before is None else rows.newest(before.row):
         for at, entry in reversed(list(enumerate(entries_of(piece)))):
             if before is not None and (row, at) >= (before.row, before.entry):
                 continue
@@ -115,15 +132,26 @@ def page_of(newest: Iterable[tuple[int, Piece]], limit: int, before: Place | Non
     return Page(tuple(reversed(taken)), None)
 
 
-def place_of(counted: Iterable[tuple[int, int]], number: int) -> Place | None:
-    """The place of the entry of this number, or None where there are not so many.
+def window(rows: Rows, limit: int, before: int | None) -> Window:
+    """The newest entries, or those before the one of a number; at most so many, and no more than a page has.
 
-    :param counted: how many entries each row has, by the row's number, the oldest first.
+    :raises ValueError: a page may not have so many, or the number is negative.
     """
-    for row, entries in counted:
-        if number < entries:
+    if before is not None and before < 0:
+        raise ValueError("entries are counted from 0")
+    counted = list(rows.counted())
+    total = sum(number for _, number in counted)
+    end = total if before is None else min(before, total)
+    shown = page(rows, limit, _place_of(counted, end)).entries
+    return Window(shown, total, end - len(shown))
+
+
+def _place_of(counted: Iterable[tuple[int, int]], number: int) -> Place | None:
+    """The place of the entry of this number, or None where there are not so many."""
+    for row, entries_of_row in counted:
+        if number < entries_of_row:
             return Place(row, number)
-        number -= entries
+        number -= entries_of_row
     return None
 
 

@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from zeroclaw_daemon.sessions.store.acp import AcpStore
+from zeroclaw_daemon.sessions.store.base import AnyStore
 from zeroclaw_daemon.sessions.store.chat import ChatStore
 
 MAX_READERS: Final = 4
 """Looks at the database that are taken at once. They wait for no writer."""
 
 Result = TypeVar("Result")
-
-
-class Closable(Protocol):
-    """A store."""
-
-    def close(self) -> None:
-        """Close the database."""
-        ...
-
-
-Store = TypeVar("Store", bound=Closable)
+Store = TypeVar("Store", bound=AnyStore, covariant=True)
 
 
 class Sessions(Generic[Store]):
     """One store for the tasks of one event loop.
 
-    What is cancelled while its work runs on a thread waits for the end of that: the work is done then, and its result is lost.
-    What is cancelled before is not done. The end of a turn is therefore to be written in a shielded scope.
+    What is cancelled while its work runs on a thread waits for the end of that: the work is done then. What is cancelled before is
+    not done; what has to be, is written in a shielded scope.
     """
 
     def __init__(self, store: Store) -> None:
@@ -47,10 +38,6 @@ class Sessions(Generic[Store]):
     async def read(self, work: Callable[[Store], Result]) -> Result:
         """Do something that reads."""
         return await anyio.to_thread.run_sync(work, self._store, limiter=self._readers)
-
-    async def aclose(self) -> None:
-        """Close the database once what was begun has ended."""
-        await self.write(lambda store: store.close())
 
 
 class AcpSessions(Sessions[AcpStore]):

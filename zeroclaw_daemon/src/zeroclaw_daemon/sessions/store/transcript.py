@@ -4,101 +4,73 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from zeroclaw_daemon.agent.events import ToolCalled, ToolReturned
-from zeroclaw_daemon.sessions.store.entries import (
-    Entry,
-    Page,
-    Place,
-    Window,
-    check_limit,
-    entries_of,
-    page_of,
-    place_of,
-)
+from zeroclaw_daemon.sessions.store.entries import LAST_ROW, entries_of
 from zeroclaw_daemon.sessions.store.folding import MARKER_ROLE, Piece
 from zeroclaw_daemon.sessions.store.payloads import bounded, dump, load
 from zeroclaw_daemon.sessions.store.records import RowBroken
 from zeroclaw_daemon.sessions.store.rows import insert, number, text
 
 
-def append(raw: sqlite3.Connection, session: int, pieces: Iterable[Piece]) -> None:
-    """Put pieces behind those that are there, and count what a client sees of them."""
-    counted = count(raw, session)
-    through = 0
-    for piece in pieces:
-        through = insert(
-            raw,
-            "acp_messages",
-            session_id=session,
-            role=piece.role,
-            content=piece.content,
-            created_at=piece.at,
-        )
-        for call in piece.calls:
-            insert(
-                raw, "acp_tool_calls", message_id=through, tool_call_id=call.call_id, tool_name=call.name,
-                event_kind="in", payload=dump(call.arguments), created_at=piece.at,
-            )  # fmt: skip
-        for result in piece.results:
-            insert(
-                raw, "acp_tool_calls", message_id=through, tool_call_id=result.call_id, tool_name=result.name,
-                event_kind="out", payload=bounded(result.output), outcome=_outcome(result.success),
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """That of one session, by its row's number, inside a transaction: its :class:`~.entries.Rows`."""
+
+    raw: sqlite3.Connection
+    session: int
+
+    def append(self, pieces: Iterable[Piece]) -> None:
+        """Put pieces behind those that are there, and count what a client sees of them."""
+        counted = self.count()
+        through = 0
+        for piece in pieces:
+            through = insert(
+                self.raw,
+                "acp_messages",
+                session_id=self.session,
+                role=piece.role,
+                content=piece.content,
                 created_at=piece.at,
-            )  # fmt: skip
-        counted += len(entries_of(piece))
-    if through:
-        raw.execute(
-            "UPDATE acp_sessions SET projected_message_count = ?, projected_count_through = ? WHERE id = ?",
-            (counted, through, session),
-        )
+            )
+            for call in piece.calls:
+                insert(
+                    self.raw, "acp_tool_calls", message_id=through, tool_call_id=call.call_id, tool_name=call.name,
+                    event_kind="in", payload=dump(call.arguments), created_at=piece.at,
+                )  # fmt: skip
+            for result in piece.results:
+                insert(
+                    self.raw, "acp_tool_calls", message_id=through, tool_call_id=result.call_id, tool_name=result.name,
+                    event_kind="out", payload=bounded(result.output), outcome=_outcome(result.success),
+                    created_at=piece.at,
+                )  # fmt: skip
+            counted += len(entries_of(piece))
+        if through:
+            self.raw.execute(
+                "UPDATE acp_sessions SET projected_message_count = ?, projected_count_through = ? WHERE id = ?",
+                (counted, through, self.session),
+            )
 
+    def count(self) -> int:
+        """How many entries a client sees of the session: what was counted, and rows that were appended without counting."""
+        row = self.raw.execute(
+            "SELECT projected_message_count, coalesce(projected_count_through, 0) FROM acp_sessions WHERE id = ?",
+            (self.session,),
+        ).fetchone()
+        known, through = number(row[0]), number(row[1])
+        uncounted = _rows(self.raw, "m.session_id = ? AND m.id > ?", (self.session, through))
+        return known + sum(len(entries_of(piece)) for _, piece in uncounted)
 
-def count(raw: sqlite3.Connection, session: int) -> int:
-    """How many entries a client sees of the session: what was counted, and rows that were appended without counting."""
-    row = raw.execute(
-        "SELECT projected_message_count, coalesce(projected_count_through, 0) FROM acp_sessions WHERE id = ?",
-        (session,),
-    ).fetchone()
-    known, through = number(row[0]), number(row[1])
-    uncounted = _rows(raw, "m.session_id = ? AND m.id > ?", (session, through))
-    return known + sum(len(entries_of(piece)) for _, piece in uncounted)
+    def newest(self, up_to: int = LAST_ROW) -> Iterator[tuple[int, Piece]]:
+        """The rows up to this number as pieces, the newest first."""
+        return _rows(self.raw, "m.session_id = ? AND m.id <= ?", (self.session, up_to), "DESC")
 
-
-def newest(raw: sqlite3.Connection, session: int) -> Iterator[Piece]:
-    """The whole transcript, the newest piece first."""
-    return (piece for _, piece in _rows(raw, "m.session_id = ?", (session,), "DESC"))
-
-
-def entries(raw: sqlite3.Connection, session: int) -> list[Entry]:
-    """Everything a client sees, oldest first."""
-    rows = _rows(raw, "m.session_id = ?", (session,))
-    return [entry for _, piece in rows for entry in entries_of(piece)]
-
-
-def page(raw: sqlite3.Connection, session: int, limit: int, before: Place | None) -> Page:
-    """The newest entries, or those before a place; at most so many.
-
-    :raises ValueError: a page may not have so many.
-    """
-    check_limit(limit)
-    below = (1 << 63) - 1 if before is None else before.row
-    return page_of(_rows(raw, "m.session_id = ? AND m.id <= ?", (session, below), "DESC"), limit, before)
-
-
-def window(raw: sqlite3.Connection, session: int, limit: int, before: int | None) -> Window:
-    """The newest entries, or those before the one of a number; at most so many.
-
-    :raises ValueError: a page may not have so many, or the number is negative.
-    """
-    if before is not None and before < 0:
-        raise ValueError("entries are counted from 0")
-    counted = _counted(raw, session)
-    total = sum(entries for _, entries in counted)
-    end = total if before is None else min(before, total)
-    shown = page(raw, session, limit, place_of(counted, end)).entries
-    return Window(shown, total, end - len(shown))
+    def counted(self) -> Iterator[tuple[int, int]]:
+        """How many entries each row has, the oldest first."""
+        found = self.raw.execute(_COUNTED, {"session": self.session, "marker": MARKER_ROLE})
+        return ((number(row), number(entries)) for row, entries in found)
 
 
 _SELECT: Final = """
@@ -112,12 +84,6 @@ SELECT m.id, CASE WHEN m.role = :marker OR count(c.id) = 0 THEN 1 ELSE (m.conten
 FROM acp_messages m LEFT JOIN acp_tool_calls c ON c.message_id = m.id
 WHERE m.session_id = :session GROUP BY m.id ORDER BY m.id
 """
-
-
-def _counted(raw: sqlite3.Connection, session: int) -> list[tuple[int, int]]:
-    """How many entries each row has, oldest first."""
-    found = raw.execute(_COUNTED, {"session": session, "marker": MARKER_ROLE})
-    return [(number(row), number(entries)) for row, entries in found]
 
 
 def _rows(

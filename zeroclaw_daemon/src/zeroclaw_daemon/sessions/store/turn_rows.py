@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from zeroclaw_daemon.agent.events import Approval, ToolCalled, ToolReturned
 from zeroclaw_daemon.agent.messages import Message
-from zeroclaw_daemon.sessions.store import transcript
 from zeroclaw_daemon.sessions.store.folding import fold, marker, messages_of, newest_turns, provider_safe
 from zeroclaw_daemon.sessions.store.payloads import (
     KeptEvent,
@@ -30,6 +29,7 @@ from zeroclaw_daemon.sessions.store.records import (
     digest_of,
 )
 from zeroclaw_daemon.sessions.store.rows import insert, moment, number, text, word
+from zeroclaw_daemon.sessions.store.transcript import Transcript
 
 
 def turn_of(raw: sqlite3.Connection, session: int) -> str | None:
@@ -95,7 +95,7 @@ def finish(
     pieces = fold(_events(raw, session))
     if verdict is not Verdict.COMPLETED:
         pieces.append(marker(at))
-    transcript.append(raw, session, pieces)
+    Transcript(raw, session).append(pieces)
     _retain(raw, session, dump_context(context), 0)
     _close(raw, session, turn_id, verdict, at)
 
@@ -113,7 +113,7 @@ def recover(raw: sqlite3.Connection, session: int, at: str) -> bool:
         "SELECT retained_context_json, coalesce(retained_context_frontier, 0) FROM acp_sessions WHERE id = ?",
         (session,),
     ).fetchone()
-    transcript.append(raw, session, [*fold(_events(raw, session)), marker(at)])
+    Transcript(raw, session).append([*fold(_events(raw, session)), marker(at)])
     if snapshot is not None:  # without one, the transcript says what the model is given (RPC-144)
         later = messages_of(fold(_events(raw, session, after=number(frontier))))
         _retain(raw, session, dump_context(provider_safe([*load_context(text(snapshot)), *later])), 0)
@@ -130,7 +130,7 @@ def context_of(raw: sqlite3.Connection, session: int, budget: int) -> tuple[Mess
     ).fetchone()
     if snapshot is not None:
         return load_context(text(snapshot))
-    context, cut = newest_turns(transcript.newest(raw, session), budget)
+    context, cut = newest_turns((piece for _, piece in Transcript(raw, session).newest()), budget)
     if cut:
         raw.execute("UPDATE acp_sessions SET trim_breadcrumb = 1 WHERE id = ?", (session,))
     return context
