@@ -742,6 +742,21 @@ async def test_a_port_that_is_taken_is_told_and_the_socket_serves(
     assert [r.zeroclaw["action"] for r in caplog.records if r.levelname == "ERROR"] == ["gateway_failed"]
 
 
+async def test_a_system_that_gives_no_socket_is_told_like_a_taken_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One without IPv6, or a process that has as many descriptors as it may."""
+
+    def refused(*_: object) -> socket.socket:
+        raise OSError(errno.EAFNOSUPPORT, "none")
+
+    monkeypatch.setattr("zeroclaw_daemon.rpc.transport.wss.socket.socket", refused)
+    with pytest.raises(GatewayUnavailable) as caught:
+        async with WssListener(GatewaySettings(host="::1")).opened():
+            pass
+    assert caught.value.details["errno"] == errno.EAFNOSUPPORT
+
+
 async def test_a_port_that_nobody_holds_any_more_is_free_again() -> None:
     listener = WssListener(GatewaySettings())
     async with listener.opened():

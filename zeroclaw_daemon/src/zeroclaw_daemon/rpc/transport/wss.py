@@ -7,7 +7,13 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final, cast
@@ -113,10 +119,11 @@ class WssListener:
     def _listening(self) -> Generator[socket.socket]:
         address = ip_address(_LOCALHOST if self._settings.host == "localhost" else self._settings.host)
         family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-        with socket.socket(family, socket.SOCK_STREAM) as listening:
-            listening.setblocking(False)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with ExitStack() as held:
             try:
+                listening = held.enter_context(socket.socket(family, socket.SOCK_STREAM))
+                listening.setblocking(False)
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 listening.bind((str(address), self._settings.port))
                 listening.listen(socket.SOMAXCONN)
             except OSError as error:
