@@ -29,10 +29,10 @@ def test_every_command_of_the_readme_does_what_it_says(
 ) -> None:
     system_program("socat")
     printed = Reader(short_path / "home").follows(ROOT / "README.md")
-    assert list(printed) == ["author", "maintainer", "operator", "daemon", "client", "socket"]
+    assert list(printed) == ["daemon", "client", "socket", "author", "maintainer", "operator"]
     assert "Hello, Ada" in printed["author"]
-    assert "hello" in printed["operator"]
-    assert "Hello, Ada" in printed["client"]
+    assert "Hello, you\nAnd again\n" in printed["client"]
+    assert printed["operator"].endswith("Hello, Ada.\n")
     first, second = printed["socket"].splitlines()
     assert '"protocolVersion":1' in first.replace(" ", "")
     assert '"id":2' in second.replace(" ", "")
