@@ -7,7 +7,8 @@ import json
 import logging
 import pkgutil
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -56,6 +57,19 @@ async def test_memory_and_socket_carry_the_same_bytes(serving: Serving) -> None:
                 await wire.receive()
             transcript.append(wire.raw)
     assert transcript[0] == transcript[1]
+
+
+@pytest.mark.req("RPC-031")
+async def test_many_who_connect_at_once_keep_nobody_waiting(serving: Serving) -> None:
+    async with serving() as daemon, AsyncExitStack() as stack:
+        for _ in range(50):
+            await stack.enter_async_context(daemon.connect_raw())
+        served = [daemon.server.open_connections]
+        while served[-1] < 50:
+            await anyio.lowlevel.checkpoint()
+            served.append(daemon.server.open_connections)
+        # Between two of them everybody else has a turn.
+        assert max(later - earlier for earlier, later in pairwise(served)) == 1
 
 
 @pytest.mark.req("RPC-236")

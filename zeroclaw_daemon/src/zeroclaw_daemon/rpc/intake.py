@@ -9,6 +9,7 @@ from contextlib import ExitStack, asynccontextmanager
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from zeroclaw_daemon.clock import Clock
 from zeroclaw_daemon.records import record
@@ -80,6 +81,8 @@ class Intake:
         """Take connections until this is cancelled; they are served in ``tasks``."""
         failing = False
         while True:
+            # Where many connect at once, nothing is waited for: whoever does so without end would be the only one who is served.
+            await anyio.lowlevel.checkpoint()
             try:
                 transport = await self._listener.accept()
             except AcceptFailed as error:
