@@ -222,8 +222,8 @@ class Stage:
         self._place = place
         self._numbers = itertools.count()
 
-    async def play(self, name: str, plan: Plan, *, capacity: int = 65536) -> None:
-        """Have a turn met by some moves, and look at everything that must hold however they met it."""
+    async def play(self, name: str, plan: Plan, *, capacity: int = 65536) -> Player:
+        """Have a turn met by some moves, and look at everything that must hold however they met it. The client that prompted."""
         scene, before = SCENES[name], len(anyio.get_running_tasks())
         durable = DurableSessions.at(self._place / str(next(self._numbers))) if scene.kept else None
         provider = scene.provider()
@@ -235,14 +235,15 @@ class Stage:
             async with self._serving(
                 agents=FixedAgents(agent), provider=provider, capacity=capacity, durable=durable
             ) as daemon:
-                await self._meet(daemon, scene, plan)
+                first = await self._meet(daemon, scene, plan)
                 await daemon.until(lambda: daemon.server.open_connections == 0)
                 assert provider.closed == len(provider.requests)
                 await self._afterwards(daemon)
                 assert provider.closed == len(provider.requests)
         assert len(anyio.get_running_tasks()) == before
+        return first
 
-    async def _meet(self, daemon: Any, scene: Scene, plan: Plan) -> None:
+    async def _meet(self, daemon: Any, scene: Scene, plan: Plan) -> Player:
         async with AsyncExitStack() as stack:
             mode = "acp" if scene.kept else "chat"
             first, second = [
@@ -259,6 +260,7 @@ class Stage:
                     hearing.start_soon(player.hear_out, [other], hearing.cancel_scope.cancel)
             for player in (first, second):
                 await self._check(player)
+            return first
 
     @staticmethod
     async def _check(player: Player) -> None:
@@ -277,7 +279,11 @@ class Stage:
             told += frame.get("params", {}).get("type") == "turn_complete"
             ended += "prompt" in str(frame.get("id"))
             assert told >= ended
-        assert told <= sum("prompt" in request for request in player.asked)
+        prompts = sum("prompt" in request for request in player.asked)
+        assert told <= prompts
+        if told == prompts == 1:  # events of another turn of this client may come before an answer
+            updates = [frame for frame in player.frames if "method" in frame and not is_question(frame)]
+            assert updates[-1]["params"]["type"] == "turn_complete"
 
     @staticmethod
     async def _afterwards(daemon: Any) -> None:
@@ -325,7 +331,10 @@ TICKS = {"plain": 40, "kept": 80}
 @pytest.mark.parametrize("move", [*ENDING, "prompt", "rebind"])
 async def test_one_move_at_any_moment_of_a_turn(stage: Stage, move: str) -> None:
     for wait in range(TICKS["plain"]):
-        await stage.play("plain", [(wait, move, wait % 2 == 0 or move in ("hang_up", "finish"))])
+        first = await stage.play("plain", [(wait, move, wait % 2 == 0 or move in ("hang_up", "finish"))])
+        if move == "cancel":
+            (answer,) = [frame for frame in first.frames if frame.get("id") == PROMPT]
+            assert answer["result"]["stopReason"] in ("end_turn", "cancelled")
 
 
 @pytest.mark.req("PAINS-22", "PAINS-23", "RPC-032", "RPC-064", "RPC-242")
