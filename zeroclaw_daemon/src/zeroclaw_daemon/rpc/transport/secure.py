@@ -58,8 +58,8 @@ class SocketBytes(ByteStream):
         self._stream.close()
 
 
-async def secured(stream: SocketStream, context: ssl.SSLContext | None) -> ByteStream:
-    """The stream after the handshake of TLS; as it is, where there is no context.
+async def served_over(stream: SocketStream, context: ssl.SSLContext | None) -> ByteStream:
+    """The stream after the handshake of TLS, with the certificate of this end; as it is, where there is no context.
 
     :raises ssl.SSLError: the handshake failed.
     :raises anyio.EndOfStream: the peer left.
@@ -69,3 +69,18 @@ async def secured(stream: SocketStream, context: ssl.SSLContext | None) -> ByteS
     if context is None:
         return plain
     return await TLSStream.wrap(plain, server_side=True, ssl_context=context, standard_compatible=False)
+
+
+async def dialed_over(stream: SocketStream, context: ssl.SSLContext | None, host: str) -> ByteStream:
+    """The stream after the handshake of TLS with a peer that proves to be this host; as it is, where there is no context.
+
+    :raises ssl.SSLError: the handshake failed, or the peer's certificate is not trusted or is of another host.
+    :raises anyio.EndOfStream: the peer left.
+    :raises anyio.BrokenResourceError: the peer left.
+    """
+    plain = SocketBytes(stream)
+    if context is None:
+        return plain
+    return await TLSStream.wrap(
+        plain, server_side=False, hostname=host, ssl_context=context, standard_compatible=False
+    )

@@ -1,4 +1,4 @@
-"""WebSockets of other machines as a transport: one JSON-RPC message is one text message (D-35).
+"""A WebSocket as a transport, at either end: one JSON-RPC message is one text message (D-35).
 
 The protocol is a library's, without its I/O. A line end inside a message is blank space there and becomes another blank, so
 that a message is one line to whoever reads lines, valid or not exactly as it was sent.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Final
 
 import anyio
@@ -18,19 +18,15 @@ import anyio.lowlevel
 from anyio.abc import ByteStream
 from websockets.exceptions import InvalidState
 from websockets.frames import CloseCode, Frame, Opcode
-from websockets.http11 import Request
-from websockets.protocol import OPEN
-from websockets.server import ServerProtocol
+from websockets.protocol import OPEN, Protocol
 
 from zeroclaw_daemon.clock import Clock
 from zeroclaw_daemon.records import record
 from zeroclaw_daemon.rpc.framing import MAX_FRAME_BYTES, READ_BYTES
 from zeroclaw_daemon.rpc.transport.base import Peer, TransportClosed
-from zeroclaw_daemon.rpc.transport.secure import secured
 from zeroclaw_daemon.rpc.transport.sockets import SocketStream
-from zeroclaw_daemon.rpc.transport.upgrade import UpgradeRequest, UpgradeRules
 
-_LOST: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError)
+LOST: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError)
 """What a stream raises whose peer is gone or does not speak its protocol."""
 
 _FIRST_SEARCH_BYTES: Final = 4096
@@ -57,30 +53,19 @@ class WebSocketLimits:
     """For the peer to take what the protocol itself answers to it: whoever sends pings is to read the answers."""
 
 
-class WebSocketTransport:
-    """One connection, which owns its socket from now on. TLS and WebSocket are negotiated by the first use.
-
-    :param rules: which requests become a WebSocket.
-    :param tls: the certificate to show; None for plain text.
+class WebSocketTransport(ABC):
+    """One connection, which owns its socket from now on. TLS and WebSocket are negotiated by the first use; how, is the
+    business of each end.
     """
 
     def __init__(
-        self,
-        stream: SocketStream,
-        peer: Peer,
-        *,
-        rules: UpgradeRules,
-        tls: ssl.SSLContext | None,
-        clock: Clock,
-        limits: WebSocketLimits,
+        self, stream: SocketStream, peer: Peer, protocol: Protocol, *, clock: Clock, limits: WebSocketLimits
     ) -> None:
         self._socket = stream
         self._peer = peer
-        self._rules = rules
-        self._tls = tls
+        self._protocol = protocol
         self._clock = clock
         self._limits = limits
-        self._protocol = ServerProtocol(max_size=min(limits.stranger_bytes, limits.message_bytes))
         self._bytes: ByteStream | None = None
         self._begun = False
         self._accepted = False
@@ -91,9 +76,21 @@ class WebSocketTransport:
         self._asked = False
         self._due = 0.0
 
+    @abstractmethod
+    async def _secured(self) -> ByteStream:
+        """The stream after the handshake of TLS, or as it is where there is none."""
+
+    @abstractmethod
+    async def _negotiate(self, stream: ByteStream) -> bool:
+        """Make it a WebSocket; whether it is one now."""
+
+    @abstractmethod
+    def _broke_off(self, error: Exception) -> None:
+        """The stream ended before it was a WebSocket."""
+
     @property
     def peer(self) -> Peer:
-        """Somebody on another machine."""
+        """Who is at the other end, by the network's word."""
         return self._peer
 
     async def receive(self, max_bytes: int) -> bytes:
@@ -168,48 +165,21 @@ class WebSocketTransport:
         if not self._begun:
             self._begun = True
             try:
-                self._bytes = await secured(self._socket, self._tls)
-                await self._negotiate(self._bytes)
-            except _LOST as error:
+                self._bytes = await self._secured()
+                self._accepted = await self._negotiate(self._bytes)
+            except LOST as error:
                 self._lost = True
-                record(
-                    logger, logging.INFO, "a connection ended before it was a WebSocket",
-                    action="upgrade_failed", peer=self._peer.label, cause=type(error).__name__,
-                )  # fmt: skip
+                self._broke_off(error)
             self._due = self._clock.now() + self._limits.ping_seconds
         return self._accepted
 
-    async def _negotiate(self, stream: ByteStream) -> None:
+    async def _first_events(self, stream: ByteStream) -> Sequence[object]:
+        """What the peer says first; nothing where it is no HTTP."""
         events: Sequence[object] = ()
         while not events and not self._lost and self._protocol.handshake_exc is None:
             self._protocol.receive_data(await stream.receive(READ_BYTES))
             events = self._protocol.events_received()
-        match events:
-            case [Request() as request]:
-                self._answer(request)
-            case _:
-                # No request, or frames before it was answered: nobody may speak ahead of the decision.
-                self._lost = bool(events)
-        async with self._sending:
-            await self._write_out()
-
-    def _answer(self, request: Request) -> None:
-        headers = request.headers
-        refusal = self._rules.refusal(
-            UpgradeRequest(request.path, headers.get_all("Origin"), headers.get_all("Host"))
-        )
-        if refusal is None:
-            response = self._protocol.accept(request)
-        else:
-            response = self._protocol.reject(refusal.status, f"{refusal.words}\n")
-        self._protocol.send_response(response)
-        self._accepted = self._protocol.state is OPEN
-        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
-            record(
-                logger, logging.WARNING, "a request did not become a WebSocket",
-                action="upgrade_refused", category="audit", outcome="failure", peer=self._peer.label,
-                reason=refusal.reason if refusal is not None else "no_websocket", status=response.status_code,
-            )  # fmt: skip
+        return events
 
     # Reading.
 
@@ -233,7 +203,7 @@ class WebSocketTransport:
         try:
             with self._clock.move_on_after(max(self._due - self._clock.now(), 0)):
                 return await self._bytes.receive(READ_BYTES)
-        except _LOST:
+        except LOST:
             return b""
         if self._asked:
             record(
@@ -277,7 +247,7 @@ class WebSocketTransport:
             while not self._lost and self._protocol.close_rcvd is None:
                 self._protocol.receive_data(await self._bytes.receive(READ_BYTES))
                 self._protocol.events_received()
-        except _LOST:
+        except LOST:
             self._lost = True
 
     # Writing.
@@ -290,7 +260,7 @@ class WebSocketTransport:
             try:
                 if data:
                     await self._bytes.send(data)
-            except _LOST:
+            except LOST:
                 self._lost = True
                 return False
             except BaseException:

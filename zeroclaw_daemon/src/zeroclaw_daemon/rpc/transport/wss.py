@@ -23,9 +23,10 @@ import anyio.to_thread
 
 from zeroclaw_daemon.clock import Clock, SystemClock
 from zeroclaw_daemon.rpc.transport.base import Peer, Transport
+from zeroclaw_daemon.rpc.transport.served import ServedWebSocket
 from zeroclaw_daemon.rpc.transport.sockets import SocketStream, accepted
 from zeroclaw_daemon.rpc.transport.upgrade import PATH, UpgradeRules
-from zeroclaw_daemon.rpc.transport.websocket import WebSocketLimits, WebSocketTransport
+from zeroclaw_daemon.rpc.transport.websocket import WebSocketLimits
 from zeroclaw_host.errors import Kind, Remedy, RemedyAction, ZeroclawError
 
 _LOCALHOST: Final = "127.0.0.1"
@@ -96,7 +97,7 @@ class WssListener:
         connected, address = await accepted(self._socket)
         with suppress(OSError):  # it is gone already, which is seen when it is read from
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return WebSocketTransport(
+        return ServedWebSocket(
             SocketStream(connected, whole=True),
             Peer(_label(address), local=False),
             rules=self._rules,
