@@ -15,10 +15,12 @@ _NOTHING: Final[Mapping[str, JsonValue]] = {}
 _AT: Final = "2026-01-02T03:04:05.000000Z"
 _UPLOAD: Final = "5d41402abc4b2a76b9719d911017c592"
 _DIGEST: Final = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+_FAULT: Final = "/home/ada/.zeroclaw/config.toml:31:1: agents.ada.tols: unknown key; did you mean tools?"
+_STORED: Final = f"/home/ada/.zeroclaw/agents/assistant/workspace/uploads/{_DIGEST}.txt"
 _FILE: Final[Schema] = {
     "ref_id": f"sha256:{_DIGEST}",
-    "marker": f"[Document: hello.txt] uploads/{_DIGEST}.txt",
-    "workspace_path": f"uploads/{_DIGEST}.txt",
+    "marker": f"[Document: hello.txt] {_STORED}",
+    "workspace_path": _STORED,
     "size_bytes": 5,
     "deduplicated": False,
 }
@@ -59,7 +61,7 @@ _WRITTEN: Final[Mapping[str, Example]] = {
     ),
     "session/new": Example(
         {"agentAlias": "assistant", "chatMode": "acp"},
-        {"sessionId": _SESSION, "agentAlias": "assistant", "messageCount": 0, "workspaceDir": "/home/ada/work"},
+        {"sessionId": _SESSION, "agentAlias": "assistant", "messageCount": 0, "workspaceDir": "/home/ada/.zeroclaw/agents/assistant/workspace"},
     ),
     "session/prompt": Example(
         {"sessionId": _SESSION, "prompt": "hello"},
@@ -99,6 +101,10 @@ _WRITTEN: Final[Mapping[str, Example]] = {
         {"props": ["users.ada.uid", "users.ada.permission_profiles"], "set": True},
     ),
     "config/delete": Example({"prop": "agents.ada.model"}, {"prop": "agents.ada.model", "deleted": True}),
+    "config/validate": Example({}, {"valid": False, "error": _FAULT, "problems": [_FAULT]}),
+    "config/reload": Example(
+        {}, {"reloading": True, "revision": "e3b0c44298fc1c149afbf4c8996fb924", "changes": [], "problems": []}
+    ),
     "config/map-keys": Example({"path": "agents"}, {"path": "agents", "keys": ["ada"]}),
     "config/map-key-create": Example({"path": "agents", "key": "ada"}, {"path": "agents", "key": "ada", "created": True}),
     "config/map-key-delete": Example({"path": "agents", "key": "ada"}, {"path": "agents", "key": "ada", "deleted": True}),

@@ -20,9 +20,11 @@ from zeroclaw_daemon.strict_json import JsonValue
 class ApproveParams(SessionParams):
     """What is decided. ``replacement`` is what is wanted instead, with ``reject_with_edit`` alone (RPC-243)."""
 
-    request_id: Id
+    request_id: Annotated[Id, Field(description="As the `approval_request` has it.")]
     decision: Annotated[Decision, Field(strict=False)]
-    replacement: Annotated[JsonValue, Field(repr=False)] = None
+    replacement: Annotated[
+        JsonValue, Field(repr=False, description="What the model is told to do instead.")
+    ] = None
 
     @model_validator(mode="after")
     def _an_edit_says_what_is_wanted(self) -> ApproveParams:

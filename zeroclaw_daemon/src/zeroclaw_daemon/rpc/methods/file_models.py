@@ -67,7 +67,10 @@ class FileEntry(SnakeResult):
     ref_id: Annotated[str, Field(description="`sha256:` and the digest of its bytes.")]
     marker: Annotated[str, Field(description="How a prompt names it to the model.")]
     workspace_path: Annotated[
-        str, Field(description="Where it lies, below the workspace of the session's agent.")
+        str,
+        Field(
+            description="Where it lies: a path on the daemon's machine, in the workspace of the session's agent."
+        ),
     ]
     size_bytes: int
     deduplicated: Annotated[bool, Field(description="Whether the session knew it before.")]

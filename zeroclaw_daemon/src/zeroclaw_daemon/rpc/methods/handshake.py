@@ -30,14 +30,36 @@ logger = logging.getLogger(__name__)
 class InitializeParams(Params):
     """What a client says of itself. Everything may be left out (RPC-045). ``env`` is for the commands that its agents run."""
 
-    protocol_version: Annotated[int, Field(ge=0, lt=2**64)] = PROTOCOL_VERSION
+    protocol_version: Annotated[
+        int, Field(ge=0, lt=2**64, description="The version that the client speaks.")
+    ] = PROTOCOL_VERSION
     auth_token: Annotated[
-        Annotated[str, StringConstraints(max_length=MAX_TOKEN)] | None, Field(repr=False)
+        Annotated[str, StringConstraints(max_length=MAX_TOKEN)] | None,
+        Field(
+            repr=False,
+            description="A paired token. Without one, the user number of the process says who calls.",
+        ),
     ] = None
-    auth_provider: Name | None = None
-    client_capabilities: dict[str, Any] | None = None
-    tui_id: Name | None = None
-    env: Annotated[dict[str, str] | None, Field(repr=False, max_length=MAX_VARIABLES)] = None
+    auth_provider: Annotated[Name | None, Field(description="Whose token it is: `native`, or left out.")] = (
+        None
+    )
+    client_capabilities: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description='What may be asked of it: `{"elicitation": {"form": {}}}` for questions of agents.'
+        ),
+    ] = None
+    tui_id: Annotated[
+        Name | None, Field(description="The `tuiId` of an earlier answer, of a client that connects again.")
+    ] = None
+    env: Annotated[
+        dict[str, str] | None,
+        Field(
+            repr=False,
+            max_length=MAX_VARIABLES,
+            description="Names and values for the commands that its agents run.",
+        ),
+    ] = None
 
     @field_validator("env", mode="before")
     @classmethod

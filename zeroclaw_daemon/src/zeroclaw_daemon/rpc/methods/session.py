@@ -35,12 +35,22 @@ class SessionParams(Params):
 class NewParams(Params):
     """What session to open (RPC-060, RPC-240)."""
 
-    agent_alias: Id
-    session_id: Id | None = None
-    cwd: PathText | None = None
+    agent_alias: Annotated[Id, Field(description="Whom to talk to.")]
+    session_id: Annotated[
+        Id | None,
+        Field(description="Which one is meant, or what a new one is to be called; left out, one is made up."),
+    ] = None
+    cwd: Annotated[
+        PathText | None, Field(description="The directory it works in; left out, the agent's workspace.")
+    ] = None
     chat_mode: Annotated[ChatMode, Field(strict=False)] = ChatMode.CHAT
-    interaction_surface: Name | None = None
-    keep_siblings: bool | None = None
+    interaction_surface: Annotated[
+        Name | None,
+        Field(description="For `acp` alone: the kind of client that can go on with it; left out, any can."),
+    ] = None
+    keep_siblings: Annotated[
+        bool | None, Field(description="Whether the client's other idle sessions of the same mode stay live.")
+    ] = None
 
     @model_validator(mode="after")
     def _surface_belongs_to_acp(self) -> NewParams:
@@ -71,9 +81,17 @@ class PromptAttachment(Params):
 class PromptParams(SessionParams):
     """What the user says, and the files it is about. ``client_turn_generation`` comes back in ``turn_complete``."""
 
-    prompt: str
-    client_turn_generation: Annotated[int | None, Field(ge=0, lt=2**64)] = None
-    attachments: Annotated[list[PromptAttachment] | None, Field(max_length=MAX_FILES)] = None
+    prompt: Annotated[str, Field(description="Not blank, unless there are attachments.")]
+    client_turn_generation: Annotated[
+        int | None,
+        Field(ge=0, lt=2**64, description="A number of the client's own, to tell its turns apart."),
+    ] = None
+    attachments: Annotated[
+        list[PromptAttachment] | None,
+        Field(
+            max_length=MAX_FILES, description="Entries as `file/attach` and `file/upload/commit` answer them."
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _says_something(self) -> PromptParams:
@@ -131,8 +149,8 @@ class StateResult(Result):
 class OverridesParams(Params):
     """What a session wants in place of its agent's settings; a member that is null is taken back."""
 
-    model: Id | None = None
-    model_provider: Id | None = None
+    model: Annotated[Id | None, Field(description="The model to ask for.")] = None
+    model_provider: Annotated[Id | None, Field(description="As in `agents.<alias>.provider`.")] = None
     temperature: Annotated[float | None, Field(ge=0, le=2, allow_inf_nan=False)] = None
 
 
