@@ -21,7 +21,7 @@ Comment = Annotated[str, StringConstraints(max_length=512, pattern=r"^[^\x00-\x1
 class GetParams(SnakeParams):
     """Which property; left out, all of them."""
 
-    prop: Path | None = None
+    prop: Annotated[Path | None, Field(description="A dotted path.")] = None
 
 
 class ValueResult(SnakeResult):
@@ -32,7 +32,9 @@ class ValueResult(SnakeResult):
 
 
 class WholeResult(SnakeResult):
-    """The configuration in force as one object, secrets masked."""
+    """Of a property ``prop`` and ``value``, which is as a person reads it, ``<unset>`` where there is none; without ``prop``, the
+    whole configuration in force as one object, secrets masked.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -44,9 +46,11 @@ class WholeResult(SnakeResult):
 class SetParams(SnakeParams):
     """A property and what to write. ``comment`` is put behind the value in the file."""
 
-    prop: Path
-    value: JsonValue = Field(...)
-    comment: Comment | None = None
+    prop: Annotated[Path, Field(description="A dotted path.")]
+    value: JsonValue = Field(..., description="A text is read as the property's kind says; null unsets.")
+    comment: Annotated[
+        Comment | None, Field(description="One line that is put behind the value in the file.")
+    ] = None
 
 
 class SetResult(SnakeResult):
@@ -81,7 +85,9 @@ class SetManyResult(SnakeResult):
 class ListParams(SnakeParams):
     """Where to look; left out, everywhere."""
 
-    prefix: Annotated[str, StringConstraints(max_length=1024)] = ""
+    prefix: Annotated[
+        str, StringConstraints(max_length=1024), Field(description="What is at or below it.")
+    ] = ""
 
 
 class ListedProperty(SnakeResult):
@@ -140,7 +146,7 @@ class ReloadResult(SnakeResult):
 class MapParams(SnakeParams):
     """A table whose keys an operator chooses."""
 
-    path: Path
+    path: Annotated[Path, Field(description="The dotted path of the map, such as `agents`.")]
 
 
 class MapKeysResult(SnakeResult):

@@ -41,9 +41,16 @@ class MessagesParams(SessionParams):
     """
 
     chat_mode: Annotated[ChatMode | None, Field(strict=False)] = None
-    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = DEFAULT_PAGE
-    before_index: Annotated[int | None, Field(ge=0, le=_LAST_ROW)] = None
-    cursor: Annotated[str | None, StringConstraints(max_length=64)] = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="How many entries at most.")] = DEFAULT_PAGE
+    before_index: Annotated[
+        int | None,
+        Field(ge=0, le=_LAST_ROW, description="The page that ends before the entry of this number."),
+    ] = None
+    cursor: Annotated[
+        str | None,
+        StringConstraints(max_length=64),
+        Field(description="The page of this `nextCursor`; null is the newest one."),
+    ] = None
 
     @property
     def by_cursor(self) -> bool:
@@ -86,8 +93,12 @@ class MessagesResult(Result):
 class ListParams(Params):
     """Which chats: those in which one message has every word of the query, the latest activity first."""
 
-    query: Annotated[str | None, StringConstraints(max_length=MAX_QUERY_CHARACTERS)] = None
-    limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] = DEFAULT_PAGE
+    query: Annotated[
+        str | None,
+        StringConstraints(max_length=MAX_QUERY_CHARACTERS),
+        Field(description="Words; the last may be only begun."),
+    ] = None
+    limit: Annotated[int, Field(ge=1, le=MAX_LISTED, description="How many at most.")] = DEFAULT_PAGE
 
 
 class ListedSession(Result):
