@@ -7,6 +7,7 @@ import sqlite3
 import stat
 from collections.abc import Generator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,15 @@ def test_what_cannot_go_on_here_is_left_as_it_is_until_it_can(
     assert store.recover("s") is True
     assert [entry.content for entry in store.entries("s")][:2] == ["prompt", "let me look"]
     assert contents(raw)["acp_turn_checkpoints"] == []
+
+
+def test_the_session_of_the_turn_that_began_last_is_listed_first_whatever_became_of_it(
+    store: AcpStore,
+) -> None:
+    store.create(NewSession("later", "agent", "/work"))
+    assert [session.id for session in store.listed()] == ["later", "s"]
+    store.begin("s", "t", "prompt", BEGAN + timedelta(days=1))
+    assert [session.id for session in store.listed()] == ["s", "later"]
 
 
 def test_a_session_works_where_it_was_told_to_by_whoever_it_belongs_to(store: AcpStore) -> None:

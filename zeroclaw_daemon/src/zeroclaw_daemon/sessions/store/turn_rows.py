@@ -48,6 +48,7 @@ def begin(raw: sqlite3.Connection, session: int, turn_id: str, prompt: str, at: 
     if turn_of(raw, session) is not None:
         raise TurnSuperseded
     insert(raw, "acp_turn_checkpoints", session_id=session, turn_id=turn_id, started_at=at)
+    _active(raw, session, at)
     return _event(raw, session, Prompted(prompt), at)
 
 
@@ -200,4 +201,8 @@ def _close(raw: sqlite3.Connection, session: int, turn_id: str, verdict: Verdict
     )
     judge(raw, session, turn_id, verdict, at)
     raw.execute("DELETE FROM acp_turn_checkpoints WHERE session_id = ?", (session,))
+    _active(raw, session, at)
+
+
+def _active(raw: sqlite3.Connection, session: int, at: str) -> None:
     raw.execute("UPDATE acp_sessions SET last_activity = ? WHERE id = ?", (at, session))
