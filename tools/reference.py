@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 import typer.main
@@ -27,6 +26,8 @@ from zeroclaw_daemon.cli.main import app as operator
 from zeroclaw_daemon.config import shape
 from zeroclaw_daemon.rpc.description.document import openrpc
 from zeroclaw_daemon.rpc.description.page import methods_page
+from zeroclaw_daemon.rpc.description.words import first_sentence
+from zeroclaw_daemon.rpc.description.words import plain as words_of
 from zeroclaw_daemon.rpc.errors import CODES, KIND_CODES
 from zeroclaw_host.errors import ZeroclawError
 from zeroclaw_sdk.cli.plugin import app as author
@@ -67,7 +68,7 @@ def errors() -> str:
     rows: dict[str, str] = {}
     for error in sorted(error_classes(), key=lambda found: (found.code, found.__module__)):
         code = CODES.get(error.code, KIND_CODES[error.kind])
-        summary = first_sentence(error)
+        summary = first_sentence(words_of(error))
         kind = error.kind.name.lower()
         rows.setdefault(error.code, f"| `{error.code}` | {kind} | {error.kind.value} | {code} | {summary} |")
     return (
@@ -91,12 +92,6 @@ def error_classes() -> Iterator[type[ZeroclawError]]:
         found = waiting.pop()
         yield found
         waiting += found.__subclasses__()
-
-
-def first_sentence(thing: type | ModuleType) -> str:
-    """The first sentence of a docstring, on one line."""
-    text = " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
-    return text.partition(". ")[0].rstrip(".") + "."
 
 
 def methods() -> str:

@@ -45,7 +45,7 @@ class StreamEnd(Enum):
 
 
 class WritesWaiting(ZeroclawError):
-    """:data:`MAX_WRITES` wait to be sent already."""
+    """As many writes wait to be sent as may."""
 
     code = "writes_waiting"
     kind = Kind.LIMIT
