@@ -94,6 +94,7 @@ async def test_files_are_answered_in_the_order_of_the_request(serving: Serving, 
     [
         ({"data_b64": "QUJD*"}, "base64_invalid"),
         ({"data_b64": "QUJ"}, "base64_invalid"),
+        ({"data_b64": "QUJD****"}, "base64_invalid"),
         ({"data_b64": b64(b"x"), "filename": "a" * 256}, "filename_too_long"),
         ({"data_b64": b64(b"x"), "filename": "é" * 128}, "filename_too_long"),
         ({"path": "relative"}, "path_refused"),
@@ -240,6 +241,7 @@ async def test_a_client_of_another_machine_names_no_path(serving: Serving, tmp_p
 async def test_a_file_of_exactly_the_limit_is_sent_whole_and_one_byte_more_is_not(
     serving: Serving, tmp_path: Path
 ) -> None:
+    assert StagingLimits().file_bytes == 10_485_760
     async with serving(staging=StagingLimits(file_bytes=4)) as daemon, daemon.connect() as wire:
         session = await wire.new_session()
         assert (await attached(wire, session, b"abcd"))["size_bytes"] == 4

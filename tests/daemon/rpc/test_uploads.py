@@ -167,7 +167,7 @@ async def test_a_chunk_that_may_not_be_is_refused_and_changes_nothing(serving: S
     async with serving() as daemon, daemon.connect() as wire:
         upload = await begin(wire, await wire.new_session(), FILE)
         assert await chunk(wire, upload, 0, b"A" * CHUNK) == CHUNK
-        texts = ("QUJD*", "QU JD", "QUJ", "QUI_", "QUJD\n", "QUJD====", "=", "QQ==QQ==", "é", "\ud800")
+        texts = ("QUJD*", "QU JD", "QUJ", "QUI_", "QUJD\n", "QUJD====", "QUJD****", "=", "QQ==QQ==", "é", "\ud800")
         for data, word in (
             (b"A" * (CHUNK + 1), "chunk_too_large"),
             ("", "chunk_empty"),
@@ -423,6 +423,8 @@ async def test_an_upload_that_rests_for_five_minutes_is_gone(serving: Serving) -
     async with serving(clock=clock) as daemon, daemon.connect() as wire:
         session = await wire.new_session()
         uploads = [await begin(wire, session, 6) for _ in range(4)]
+        one_more = {"session_id": session, "size_bytes": 1}
+        assert reason(await wire.fail("file/upload/begin", one_more))[1] == "upload_limit"
         clock.advance(299)
         await chunk(wire, uploads[0], 0, b"abc")
         clock.advance(1)
@@ -520,7 +522,7 @@ async def test_uploads_are_for_local_clients(serving: Serving, tmp_path: Path) -
             assert (await attached(far, session, b"abc"))["size_bytes"] == 3
 
 
-@pytest.mark.req("RPC-199")
+@pytest.mark.req("RPC-199", "RPC-257")
 async def test_sending_files_takes_a_grant(serving: Serving, tmp_path: Path) -> None:
     in_force = people()
     async with serving(authority=judged_by(in_force)) as daemon, daemon.connect(uid=ANN) as ann:
