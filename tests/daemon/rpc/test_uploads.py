@@ -167,7 +167,19 @@ async def test_a_chunk_that_may_not_be_is_refused_and_changes_nothing(serving: S
     async with serving() as daemon, daemon.connect() as wire:
         upload = await begin(wire, await wire.new_session(), FILE)
         assert await chunk(wire, upload, 0, b"A" * CHUNK) == CHUNK
-        texts = ("QUJD*", "QU JD", "QUJ", "QUI_", "QUJD\n", "QUJD====", "QUJD****", "=", "QQ==QQ==", "é", "\ud800")
+        texts = (
+            "QUJD*",
+            "QU JD",
+            "QUJ",
+            "QUI_",
+            "QUJD\n",
+            "QUJD====",
+            "QUJD****",
+            "=",
+            "QQ==QQ==",
+            "é",
+            "\ud800",
+        )
         for data, word in (
             (b"A" * (CHUNK + 1), "chunk_too_large"),
             ("", "chunk_empty"),
