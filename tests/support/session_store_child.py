@@ -5,20 +5,19 @@
 from __future__ import annotations
 
 import os
-import signal
 import sqlite3
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from killed_stories import Story, kill_everywhere
 from session_model import BEGAN, Kept, Model, store_at
 
 from zeroclaw_daemon.agent.events import MessageChunk, ToolCalled, ToolReturned
 from zeroclaw_daemon.agent.messages import AssistantMessage, UserMessage
 from zeroclaw_daemon.sessions.store.acp import AcpStore
-from zeroclaw_daemon.sessions.store.points import Phase, StoreSteps, WritePoint
+from zeroclaw_daemon.sessions.store.points import StoreSteps, WritePoint
 from zeroclaw_daemon.sessions.store.records import Approval, CallOutcome, NewSession, Settled
 
 LEGACY = """
@@ -99,7 +98,7 @@ def _result(call_id: str) -> ToolReturned:
 
 RAN = Settled(CallOutcome.SUCCEEDED, Approval.ALLOWED, 7)
 
-STORY: tuple[tuple[WritePoint, Callable[[Any], object]], ...] = (
+STORY: Story = (
     (WritePoint.MIGRATED, _touched),
     (WritePoint.SESSION_CREATED, lambda it: it.create(NewSession("s", "agent", "/work", None, "u"))),
     (WritePoint.SESSION_CREATED, lambda it: it.create(NewSession("gone", "agent", "/work"))),
@@ -137,20 +136,6 @@ STORY: tuple[tuple[WritePoint, Callable[[Any], object]], ...] = (
 """Every write, and what it is announced as."""
 
 
-class Fatal(StoreSteps):
-    """Ends the process at one write of the story, as a power cut does: without a word."""
-
-    def __init__(self, number: int, phase: Phase) -> None:
-        self.number, self.phase, self.now = number, phase, -1
-
-    def reached(self, point: WritePoint, phase: Phase) -> None:
-        if phase is Phase.BEGUN:
-            self.now += 1
-            assert point is STORY[self.now][0], (point, self.now)
-        if self.now == self.number and phase is self.phase:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
 def tell(root: Path, steps: StoreSteps) -> None:
     """Tell the whole story to a store that begins with what an early release left."""
     make_legacy(root)
@@ -159,17 +144,5 @@ def tell(root: Path, steps: StoreSteps) -> None:
         operation(numbering)
 
 
-def main(root: Path) -> None:
-    for number in range(len(STORY)):
-        for phase in Phase:
-            child = os.fork()
-            if child == 0:
-                tell(root / f"{number}-{phase.value}", Fatal(number, phase))
-                os._exit(1)
-            _, status = os.waitpid(child, 0)
-            assert os.WIFSIGNALED(status), (number, phase, status)
-            assert os.WTERMSIG(status) == signal.SIGKILL
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    kill_everywhere(Path(sys.argv[1]), STORY, tell)

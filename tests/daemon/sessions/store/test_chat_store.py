@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import stat
-import subprocess
-import sys
 from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +14,7 @@ import anyio
 import chat_store_child
 import pytest
 from chat_store_child import CONTEXT, EVENTS, NAMES, STORY, chat_store_at, seen_of, tell
+from killed_stories import Heard, left_by
 from session_model import BEGAN, MARKER, entry_tuple, store_at
 
 from zeroclaw_daemon.agent.events import MessageChunk, ToolCalled, ToolReturned
@@ -29,9 +28,6 @@ from zeroclaw_daemon.sessions.store.payloads import MAX_OUTPUT_BYTES, TRUNCATED
 from zeroclaw_daemon.sessions.store.points import Phase, StoreSteps, WritePoint
 from zeroclaw_daemon.sessions.store.records import NewSession, SessionExists, TurnSuperseded
 from zeroclaw_host.errors import UsageError
-
-BOUND = 240
-"""Seconds after which a process that hangs is given up."""
 
 
 @pytest.fixture
@@ -468,13 +464,7 @@ def test_the_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory for every write and phase, as the process left it that was killed there."""
-    root = tmp_path_factory.mktemp("killed-chats")
-    program = Path(chat_store_child.__file__)
-    done = subprocess.run(
-        [sys.executable, str(program), str(root)], capture_output=True, timeout=BOUND, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    return root
+    return left_by(chat_store_child.__file__, tmp_path_factory.mktemp("killed-chats"))
 
 
 @pytest.fixture(scope="module")
@@ -491,14 +481,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 def test_the_story_is_what_a_store_announces(tmp_path: Path) -> None:
-    heard: list[tuple[WritePoint, Phase]] = []
-
-    class Listening(StoreSteps):
-        def reached(self, point: WritePoint, phase: Phase) -> None:
-            heard.append((point, phase))
-
-    tell(tmp_path, Listening()).close()
-    assert heard == [(point, phase) for point, _ in STORY for phase in Phase]
+    heard = Heard()
+    tell(tmp_path, heard).close()
+    assert heard.writes == [(point, phase) for point, _ in STORY for phase in Phase]
 
 
 @pytest.mark.parametrize("phase", list(Phase))

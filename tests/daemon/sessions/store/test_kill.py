@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import session_store_child
+from killed_stories import Heard, left_by
 from session_model import BEGAN, MARKER, Model, entry_tuple, shown_by, store_at
 from session_store_child import NAMES, STORY, legacy_model
 
 from zeroclaw_daemon.agent.messages import UserMessage
 from zeroclaw_daemon.sessions.errors import SessionNotFound
 from zeroclaw_daemon.sessions.store.acp import AcpStore
-from zeroclaw_daemon.sessions.store.points import Phase, StoreSteps, WritePoint
+from zeroclaw_daemon.sessions.store.points import Phase, WritePoint
 from zeroclaw_daemon.sessions.store.records import SessionKilled
-
-BOUND = 240
-"""Seconds after which a process that hangs is given up."""
 
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory for every write and phase, as the process left it that was killed there."""
-    root = tmp_path_factory.mktemp("killed")
-    program = Path(session_store_child.__file__)
-    done = subprocess.run(
-        [sys.executable, str(program), str(root)], capture_output=True, timeout=BOUND, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    return root
+    return left_by(session_store_child.__file__, tmp_path_factory.mktemp("killed"))
 
 
 def told(operations: int) -> Model:
@@ -53,14 +43,9 @@ def test_the_story_has_every_write() -> None:
 
 
 def test_the_story_is_what_a_store_announces(tmp_path: Path) -> None:
-    heard: list[tuple[WritePoint, Phase]] = []
-
-    class Listening(StoreSteps):
-        def reached(self, point: WritePoint, phase: Phase) -> None:
-            heard.append((point, phase))
-
-    session_store_child.tell(tmp_path, Listening())
-    assert heard == [(point, phase) for point, _ in STORY for phase in Phase]
+    heard = Heard()
+    session_store_child.tell(tmp_path, heard)
+    assert heard.writes == [(point, phase) for point, _ in STORY for phase in Phase]
 
 
 @pytest.mark.parametrize("phase", list(Phase))
