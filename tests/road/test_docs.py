@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,3 +42,33 @@ def test_every_key_of_a_manifest_is_described() -> None:
         assert f"`{name}`" in page or f"`{name}." in page, name
     for word in (*Capability, *Permission):
         assert f"`{word.value}`" in page, word
+
+
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+LINKED = sorted({ROOT / "README.md", ROOT / "ARCHITECTURE.md", *DOCS.rglob("*.md")})
+
+
+def anchors(page: Path) -> set[str]:
+    """What can be linked to within a page, as the sites that show it name the headings."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    for link in LINK.findall(text):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_every_page_is_found_from_the_readme() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in DOCS.glob("*.md"):
+        assert f"(docs/{page.name})" in text, page.name
