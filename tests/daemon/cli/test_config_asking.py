@@ -151,7 +151,10 @@ def test_a_value_that_the_package_refuses_is_not_written(
 def test_a_value_that_the_package_takes_is_written_though_others_are_missing(home, zeroclaw) -> None:
     for name, value in (("depth", "9"), ("tags", '["a"]'), ("token", "hunter2")):
         outcome = zeroclaw("config", "set", f"{ENTRY}.config.{name}", value)
-        assert (outcome.status, outcome.out) == (0, f"{ENTRY}.config.{name} = ***MASKED***\n")
+        shown = "***MASKED***" if name == "token" else value
+        assert (outcome.status, outcome.out) == (0, f"{ENTRY}.config.{name} = {shown}\n")
+        again = zeroclaw("config", "set", f"{ENTRY}.config.{name}", value, "--json")
+        assert again.json["value"] == shown
         assert "unchecked" not in outcome.err
         assert ("is a secret" in outcome.err) == (name == "token")
     assert entry(home) == {"depth": "9", "tags": '["a"]', "token": "hunter2"}
@@ -162,7 +165,7 @@ def test_without_the_package_a_value_is_written_and_that_is_said(home, zeroclaw)
     name = ENTRY.removeprefix("plugins.entries.")
     home.configure(f'schema_version = 1\n[[plugins.entries]]\nname = "{name}"\n')
     outcome = zeroclaw("config", "set", f"{ENTRY}.config.depth", "many")
-    assert outcome.status == 0
+    assert (outcome.status, outcome.out) == (0, f"{ENTRY}.config.depth = ***MASKED***\n")
     assert (
         f"{ENTRY}.config.depth was written unchecked: no package named wat-echo is installed" in outcome.err
     )

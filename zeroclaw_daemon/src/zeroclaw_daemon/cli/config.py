@@ -15,6 +15,7 @@ from zeroclaw_daemon.cli.completing import complete_path, complete_value
 from zeroclaw_daemon.cli.config_values import (
     asked,
     from_input,
+    is_no_secret,
     note_next_start,
     note_refused,
     note_unchecked,
@@ -157,7 +158,8 @@ def set_(
     if (row := row_named_by(path)) is not None:  # the row is found by its new name now
         path = f"{row.map_path}.{text}.{NAME}"
     note_refused(snapshot, [path])
-    _say_changed(current, snapshot, path, "set", as_json=as_json)
+    given = text if is_no_secret(current, path) else None
+    _say_changed(current, snapshot, path, "set", given, as_json=as_json)
 
 
 @app.command("delete", short_help="Take a property out of the file.")
@@ -193,14 +195,19 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, width=max(width, 40), initial_indent="    ", subsequent_indent="    ")
 
 
-def _say_changed(current: Environment, snapshot: Snapshot, path: str, done: str, *, as_json: bool) -> None:
-    """What the file says now. An override is told of, and its value stays out of the line that repeats what was written."""
-    note_next_start([path])
+def _say_changed(
+    current: Environment, snapshot: Snapshot, path: str, done: str, given: str | None = None, *, as_json: bool
+) -> None:
+    """What the file says now. An override is told of, and its value stays out of the line that repeats what was written.
+
+    :param given: what was written, where the file seals it and it may be repeated all the same.
+    """
     from zeroclaw_daemon.config.properties import UNSET
 
+    note_next_start([path])
     shown = _Shown(current, snapshot)
     written = shown.in_file(path)
-    text = written.shown if written is not None else UNSET
+    text = given or (written.shown if written is not None else UNSET)
     override = shown.override(path)
     if override is not None:
         warn(f"{path}: the environment variable {override.variable} wins over the file while it is set")

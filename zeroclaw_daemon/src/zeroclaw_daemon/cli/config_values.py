@@ -64,6 +64,12 @@ def warn_visible(current: Environment, path: str, found: Value) -> None:
         )
 
 
+def is_no_secret(current: Environment, path: str) -> bool:
+    """Whether an installed package says that an instance's property may be seen, though the configuration seals all of them."""
+    declared = _declared(current, path)
+    return declared is not None and not declared.secret
+
+
 def note_unchecked(current: Environment, path: str) -> None:
     """Say that nobody knows what an instance's property has to be."""
     from zeroclaw_daemon.entry_properties import PackageUnknown
