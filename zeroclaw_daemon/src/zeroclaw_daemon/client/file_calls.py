@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from zeroclaw_daemon.client.calls import Calls, UnexpectedAnswer
 from zeroclaw_daemon.clock import Clock
-from zeroclaw_daemon.rpc.errors import PeerSilent
+from zeroclaw_daemon.rpc.errors import PeerSilent, RemoteError
 from zeroclaw_daemon.rpc.methods import file_models as models
 from zeroclaw_daemon.strict_json import JsonValue
 from zeroclaw_host.errors import Kind, ZeroclawError
@@ -77,13 +77,26 @@ class FileCalls(Calls):
         """Send a file in chunks; how the session knows it. Put the entry into a prompt's ``attachments``.
 
         A piece whose reply does not come is sent again, which the daemon takes for the same piece. Where the reply to the
-        last step is lost, the whole is sent again, and the session knows the file by then.
+        last step is lost, the whole is sent again, and the session knows the file by then. A daemon that takes pieces of local
+        clients alone is sent the whole in one frame.
 
         :param reply_seconds: how long each reply is waited for.
         :raises PeerSilent: the daemon did not reply, though it was tried several times.
         :raises RemoteError: it refused.
         :raises ConnectionLost: it is gone, and what was sent with it.
+        :raises FrameTooLarge: it takes no pieces, and the whole does not fit in a line.
         """
+        try:
+            return await self._upload_in_pieces(session_id, data, filename, reply_seconds)
+        except RemoteError as error:
+            if not _is_for_local_clients(error):
+                raise
+        whole = models.AttachedFile(data_b64=base64.b64encode(data).decode(), filename=filename)
+        return (await self.attach(session_id, [whole])).files[0]
+
+    async def _upload_in_pieces(
+        self, session_id: str, data: bytes, filename: str | None, reply_seconds: float
+    ) -> models.FileEntry:
         begin: dict[str, JsonValue] = {
             "session_id": session_id,
             "size_bytes": len(data),
@@ -143,6 +156,14 @@ class FileCalls(Calls):
         raise PeerSilent(
             f"the daemon did not reply to {method}, tried {tries} times", details={"method": method}
         )
+
+
+def _is_for_local_clients(error: RemoteError) -> bool:
+    match error.error.data:
+        case {"reason": "forbidden", "rule": "local_only"}:
+            return True
+        case _:
+            return False
 
 
 def _chunk(upload_id: str, offset: int, data: bytes) -> dict[str, JsonValue]:
