@@ -30,6 +30,12 @@ _VALUE_BYTES: Final = 128
 """About what a value takes in memory beside its text."""
 
 
+class Encoded(bytes):
+    """One JSON text on one line, in UTF-8, which is not encoded again."""
+
+    __slots__ = ()
+
+
 class NotJson(ValueError):
     """The text is not JSON, or it is JSON that cannot be held. Never carries any part of the text."""
 

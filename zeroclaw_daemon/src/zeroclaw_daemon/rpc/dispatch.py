@@ -16,7 +16,7 @@ from zeroclaw_daemon.rpc.caller import Caller, Handler
 from zeroclaw_daemon.rpc.envelope import Request
 from zeroclaw_daemon.rpc.errors import InitializeRequired, UnknownMethod
 from zeroclaw_daemon.rpc.methods.table import TABLE, Signature
-from zeroclaw_daemon.strict_json import JsonValue
+from zeroclaw_daemon.strict_json import Encoded
 from zeroclaw_host.errors import ZeroclawError
 
 logger = logging.getLogger(__name__)
@@ -44,8 +44,8 @@ class Dispatcher:
         method = self._served.get(name)
         return method is not None and method.beside
 
-    async def call(self, caller: Caller, request: Request) -> JsonValue:
-        """The result of one call, as JSON.
+    async def call(self, caller: Caller, request: Request) -> Encoded | None:
+        """The result of one call, as it is written; None for nobody.
 
         :raises ZeroclawError: the call failed, for any reason that has a code word.
         """
@@ -58,7 +58,7 @@ class Dispatcher:
             _audit(method, caller, error)
             raise
 
-    async def _call(self, method: Signature, caller: Caller, request: Request) -> JsonValue:
+    async def _call(self, method: Signature, caller: Caller, request: Request) -> Encoded | None:
         if method.opens:
             if not request.wants_reply:
                 return None  # A handshake that nobody waits for opens nothing (RPC-235).
@@ -75,7 +75,7 @@ class Dispatcher:
                 self._require_grant(method, caller.principal)
             raise
         result = await self._handlers[method.name](caller, params)
-        return result.to_json()
+        return result.encoded()
 
     def _require_grant(self, method: Signature, principal: Principal) -> None:
         if method.grant is not None:
@@ -116,6 +116,6 @@ class CallerHandler:
         """See :meth:`Dispatcher.runs_beside`."""
         return self._dispatcher.runs_beside(method)
 
-    async def handle(self, request: Request) -> JsonValue:
+    async def handle(self, request: Request) -> Encoded | None:
         """See :meth:`Dispatcher.call`."""
         return await self._dispatcher.call(self._caller, request)

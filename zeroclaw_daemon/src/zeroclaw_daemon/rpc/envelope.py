@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from zeroclaw_daemon.rpc.errors import ErrorObject, InvalidRequest, ParseError
-from zeroclaw_daemon.strict_json import MAX_VALUES, JsonValue, NotJson, TooManyValues, encode, parse
+from zeroclaw_daemon.strict_json import MAX_VALUES, Encoded, JsonValue, NotJson, TooManyValues, encode, parse
 from zeroclaw_host.errors import ZeroclawError
 
 VERSION: Final = "2.0"
@@ -92,9 +92,10 @@ def notification_line(method: str, params: JsonValue) -> bytes:
     return encode({"jsonrpc": VERSION, "method": method, "params": params}) + b"\n"
 
 
-def result_line(result: JsonValue, request_id: RequestId) -> bytes:
+def result_line(result: JsonValue | Encoded, request_id: RequestId) -> bytes:
     """A success as it is written."""
-    return encode({"jsonrpc": VERSION, "result": result, "id": request_id}) + b"\n"
+    text = result if isinstance(result, Encoded) else encode(result)
+    return b'{"jsonrpc":"2.0","result":%b,"id":%b}\n' % (text, encode(request_id))
 
 
 def error_line(error: ErrorObject, request_id: RequestId) -> bytes:

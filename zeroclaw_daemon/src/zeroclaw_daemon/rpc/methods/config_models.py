@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import ConfigDict, Field, StringConstraints
 
@@ -38,9 +38,8 @@ class WholeResult(SnakeResult):
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    def to_json(self) -> dict[str, JsonValue]:
-        """All of it; a property without a value is null here."""
-        return self.model_dump(mode="json")
+    with_nulls: ClassVar[bool] = True
+    """A property without a value is told as well."""
 
 
 class SetParams(SnakeParams):

@@ -22,7 +22,7 @@ from zeroclaw_daemon.sessions.store.entries import MAX_PAGE, Entry, EntryKind, P
 from zeroclaw_daemon.sessions.store.records import StoredSession
 from zeroclaw_daemon.sessions.store.rows import stamp
 from zeroclaw_daemon.sessions.store.searching import MAX_QUERY_CHARACTERS
-from zeroclaw_daemon.strict_json import JsonValue, encode
+from zeroclaw_daemon.strict_json import JsonValue
 
 DEFAULT_PAGE: Final = 100
 """Entries of a page, and sessions of a list, where the caller does not say."""
@@ -206,7 +206,7 @@ def _listed(found: Iterable[StoredSession], prefix: str) -> ListResult:
             message_count=session.message_count,
             agent_alias=session.agent_alias or None,
         )
-        size += len(encode(listed.to_json()))
+        size += len(listed.encoded())
         if size > MAX_LIST_BYTES:
             break
         sessions.append(listed)
