@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zeroclaw_daemon.agent.asking import Answer, Answered, AnswerUnusable, Consent, Unanswered
@@ -123,9 +123,9 @@ CONTENT = st.one_of(
 )
 
 
-def polled(answer: Answer) -> ToolResult:
+def polled(answer: Answer, *, multiple: bool = False) -> ToolResult:
     site = TurnSite({}, Surroundings(Says(answer)))
-    arguments = {"question": "?", "options": ["tea", "coffee"]}
+    arguments = {"question": "?", "options": ["tea", "coffee"], "multiple": multiple}
 
     async def ask() -> ToolResult:
         return await Poll().execute(arguments, call_site=site)
@@ -134,19 +134,23 @@ def polled(answer: Answer) -> ToolResult:
 
 
 @pytest.mark.req("RPC-252")
-@given(content=CONTENT.filter(bool))
-def test_whatever_is_chosen_is_told_or_refused(content: Any) -> None:
+@given(content=CONTENT.filter(bool), multiple=st.booleans())
+@example({"choices": ["choice-0", "choice-1"]}, False)
+@example({"choices": ["choice-0", "choice-0"]}, True)
+@example({"choices": ["choice-1", "choice-0"]}, True)
+def test_whatever_is_chosen_is_told_or_refused(content: Any, multiple: bool) -> None:
     offered = {"choice-0": "tea", "choice-1": "coffee"}
     chosen: Any = None
     if isinstance(content, dict) and isinstance(content.get("choice"), str):
         chosen = [content["choice"]]
     elif isinstance(content, dict) and isinstance(content.get("choices"), list):
         chosen = content["choices"]
-    if chosen is not None and (not chosen or any(not isinstance(k, str) or k not in offered for k in chosen)):
+    each_once = [key for key in offered if chosen is not None and chosen.count(key) == 1]
+    if chosen is not None and not 1 <= len(chosen) == len(each_once) <= 1 + multiple:
         with pytest.raises(AnswerUnusable):
-            polled(Answered(content))
+            polled(Answered(content), multiple=multiple)
         return
-    result = polled(Answered(content))
+    result = polled(Answered(content), multiple=multiple)
     assert result.success
     if chosen is not None:
         assert result.output == "\n".join(offered[key] for key in chosen)

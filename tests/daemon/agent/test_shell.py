@@ -223,7 +223,7 @@ async def test_a_command_that_looks_like_an_option_is_a_command(tmp_path: Path) 
 
 
 async def test_a_directory_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
-    with pytest.raises(ShellUnavailable, match="No such file or directory"):
+    with pytest.raises(ShellUnavailable, match="directory cannot be entered: No such file"):
         await shell("true", tmp_path / "gone")
 
 

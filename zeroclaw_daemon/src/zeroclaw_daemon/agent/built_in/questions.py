@@ -81,10 +81,11 @@ class Poll(BuiltIn):
         :raises ZeroclawError: nobody can be asked, or what came back is no choice.
         """
         options = cast("Sequence[str]", arguments["options"])
-        schema = _choices(options) if arguments.get("multiple") else _choice(options)
+        multiple = bool(arguments.get("multiple"))
+        schema = _choices(options) if multiple else _choice(options)
         question = cast("str", arguments["question"])
         answer = await site.surroundings.interlocutor.ask(question, schema, site.ask_seconds)
-        return _result(answer, site, lambda content: _chosen(content, options))
+        return _result(answer, site, lambda content: _chosen(content, options, multiple=multiple))
 
 
 def _choice(options: Sequence[str]) -> JsonValue:
@@ -108,10 +109,10 @@ def _key(index: int) -> str:
     return f"choice-{index}"
 
 
-def _chosen(content: JsonValue, options: Sequence[str]) -> str:
+def _chosen(content: JsonValue, options: Sequence[str], *, multiple: bool) -> str:
     """What was chosen, one option a line. A client may also answer in other words, which are the answer then.
 
-    :raises AnswerUnusable: it chose what it was not offered.
+    :raises AnswerUnusable: it chose what it was not offered, or more than it might.
     """
     titles = {_key(index): option for index, option in enumerate(options)}
     match content:
@@ -123,6 +124,8 @@ def _chosen(content: JsonValue, options: Sequence[str]) -> str:
             return _sole(content, "answer")
     if not keys or any(not isinstance(key, str) or key not in titles for key in keys):
         raise AnswerUnusable("the client chose what it was not offered")
+    if len(set(keys)) < len(keys) or (len(keys) > 1 and not multiple):
+        raise AnswerUnusable("the client chose more than it might")
     return "\n".join(titles[key] for key in keys)
 
 

@@ -156,7 +156,9 @@ def _start(command: str, directory: str, environment: Mapping[str, str]) -> _She
         # A directory that is gone, no shell, no descriptor left, an argument with a null character. The command itself is not
         # repeated.
         why = (error.strerror if isinstance(error, OSError) else None) or "the command cannot be passed on"
-        raise ShellUnavailable(f"the shell cannot be started: {why}") from error
+        entered = not isinstance(error, OSError) or error.filename != directory
+        what = "the shell cannot be started" if entered else "the working directory cannot be entered"
+        raise ShellUnavailable(f"{what}: {why}") from error
 
 
 def _let_go(supervisor: subprocess.Popen[bytes], held: int) -> None:
