@@ -112,7 +112,7 @@ def _key(index: int) -> str:
 def _chosen(content: JsonValue, options: Sequence[str], *, multiple: bool) -> str:
     """What was chosen, one option a line. A client may also answer in other words, which are the answer then.
 
-    :raises AnswerUnusable: it chose what it was not offered, or more than it might.
+    :raises AnswerUnusable: it chose what it was not offered, or several where it might choose one.
     """
     titles = {_key(index): option for index, option in enumerate(options)}
     match content:
@@ -124,9 +124,10 @@ def _chosen(content: JsonValue, options: Sequence[str], *, multiple: bool) -> st
             return _sole(content, "answer")
     if not keys or any(not isinstance(key, str) or key not in titles for key in keys):
         raise AnswerUnusable("the client chose what it was not offered")
-    if len(set(keys)) < len(keys) or (len(keys) > 1 and not multiple):
-        raise AnswerUnusable("the client chose more than it might")
-    return "\n".join(titles[key] for key in keys)
+    chosen = dict.fromkeys(titles[key] for key in keys)
+    if len(chosen) > 1 and not multiple:
+        raise AnswerUnusable("the client chose several options where it might choose one")
+    return "\n".join(chosen)
 
 
 def _sole(content: JsonValue, member: str) -> str:
