@@ -134,7 +134,7 @@ def parameter_row(parameter: Any) -> str:
     default = parameter.default
     shown = (
         ""
-        if default in (None, False, ()) or callable(default) or repr(default) == "Sentinel.UNSET"
+        if default in (None, False, (), "") or callable(default) or repr(default) == "Sentinel.UNSET"
         else f"`{default}`"
     )
     return f"| {spelled} | {shown} | {cell(plain(getattr(parameter, 'help', '') or ''))} |"

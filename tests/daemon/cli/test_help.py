@@ -26,6 +26,14 @@ def groups(name: str, command: Any) -> Iterator[tuple[str, TyperGroup]]:
             yield from groups(f"{name} {each}", below)
 
 
+def usages(name: str, command: Any) -> Iterator[str]:
+    """The first line of the help of a command and of everything below it."""
+    context = command.make_context(name, [], resilient_parsing=True, terminal_width=200)
+    yield command.get_usage(context)
+    for each, below in getattr(command, "commands", {}).items():
+        yield from usages(f"{name} {each}", below)
+
+
 GROUPS = dict(pair for name, app in PROGRAMS.items() for pair in groups(name, typer.main.get_command(app)))
 
 
@@ -41,3 +49,10 @@ def test_what_a_list_of_commands_says_of_each_fits_a_terminal_of_80_columns(name
     lines = listed.splitlines()
     assert [line.split()[0] for line in lines] == list(group.commands)
     assert [line for line in lines if line.endswith("...") or len(line) > COLUMNS] == []
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_may_be_left_out_stands_in_brackets_once(name: str) -> None:
+    lines = list(usages(name, typer.main.get_command(PROGRAMS[name])))
+    assert len(lines) > 4
+    assert [line for line in lines if "[[" in line] == []

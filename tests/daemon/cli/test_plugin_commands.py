@@ -266,6 +266,8 @@ def test_a_registry_is_found_by_option_then_variable_then_configuration(
     option = ["--registry", str(good)] if how == "option" else []
     found = zeroclaw("plugin", "search", "ECHO", *option, env=env)
     assert found.out == "wat-echo\t1.0.0\tEcho\n", found.err
+    assert zeroclaw("plugin", "search", *option, env=env).out == found.out
+    assert zeroclaw("plugin", "search", "nothing", *option, env=env).out == ""
     assert zeroclaw("plugin", "install", "wat-echo@1.0.0", *option, env=env).status == 0
     unknown = zeroclaw("plugin", "install", "other", *option, env=env)
     assert unknown.status == 5

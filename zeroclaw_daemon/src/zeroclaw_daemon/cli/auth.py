@@ -142,7 +142,7 @@ def explain(
     path: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PATH]",
+            metavar="PATH",
             help="For config methods: the path that would be written; for config/map-key-rename either name.",
         ),
     ] = None,

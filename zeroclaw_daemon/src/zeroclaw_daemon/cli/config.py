@@ -82,7 +82,7 @@ def list_(
     prefix: Annotated[
         str,
         typer.Argument(
-            metavar="[PREFIX]", help="Only what is at or below this path.", autocompletion=complete_path
+            metavar="PREFIX", help="Only what is at or below this path.", autocompletion=complete_path
         ),
     ] = "",
     as_json: JsonOption = False,
@@ -125,7 +125,7 @@ def set_(
     value: Annotated[
         str | None,
         typer.Argument(
-            metavar="[VALUE]",
+            metavar="VALUE",
             help="The value. Lists are separated by commas, or are a JSON array. `-` reads it from standard input. Without "
             "one, a person is asked; a secret is not echoed.",
             autocompletion=complete_value,

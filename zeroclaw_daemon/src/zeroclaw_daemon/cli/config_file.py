@@ -57,7 +57,7 @@ def patch(
 def validate(
     context: typer.Context,
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="The file. Without one, the configuration in use.")
+        Path | None, typer.Argument(metavar="FILE", help="The file. Without one, the configuration in use.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

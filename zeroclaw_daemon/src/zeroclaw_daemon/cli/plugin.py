@@ -91,7 +91,9 @@ NameArgument = Annotated[
 @app.command("search")
 def search(
     context: typer.Context,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="Part of a name or of a description.")],
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="Part of a name or of a description; left out, everything.")
+    ] = "",
     registry: RegistryOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -69,7 +69,7 @@ def default(context: typer.Context, as_json: JsonOption = False) -> None:
 def list_(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A package; all of them when left out.")
+        str | None, typer.Argument(metavar="NAME", help="A package; all of them when left out.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -31,7 +31,7 @@ def update(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME[@VERSION]]...",
+            metavar="NAME[@VERSION]",
             help="Installed packages; with @VERSION, the version to take, newer or older.",
         ),
     ] = None,
