@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Generator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -81,6 +82,27 @@ async def test_whoever_reads_what_was_finished_waits_for_nobody(
         await recovered(durable, mode)
         with anyio.fail_after(PATIENCE):
             assert (await reader.window("s", None, mode=mode, limit=10, before=None)).total == 2
+
+
+@pytest.mark.parametrize("why", ["killed", "of a strange surface"])
+async def test_whoever_reads_what_is_not_recovered_waits_for_nobody(
+    durable: DurableSessions, tmp_path: Path, why: str
+) -> None:
+    live = LiveSessions()
+    await kept(durable, ChatMode.ACP, "made")
+    await kept(durable, ChatMode.ACP, "begun")
+    if why == "killed":
+        await durable.acp.write(lambda store: store.kill("s"))
+    else:
+        with closing(sqlite3.connect(tmp_path / "sessions" / "acp-sessions.db")) as raw, raw:
+            raw.execute("UPDATE acp_sessions SET interaction_surface = 'strange'")
+    async with live.lock:
+        with anyio.fail_after(PATIENCE):
+            page = await SessionReader(live, durable).page(
+                "s", None, mode=ChatMode.ACP, limit=10, before=None
+            )
+    assert page.entries == ()
+    assert await turn_of(durable, ChatMode.ACP) == "t"
 
 
 @MODES

@@ -6,7 +6,7 @@ from zeroclaw_host.errors import Kind, ZeroclawError
 
 
 class SessionNotFound(ZeroclawError):
-    """No session of this id is live."""
+    """There is no session of this id: none that is live, where a live one is wanted, and else none that is kept either."""
 
     code = "session_not_found"
     kind = Kind.NOT_FOUND
@@ -37,7 +37,7 @@ class SessionBusy(ZeroclawError):
 
 
 class SessionMismatch(ZeroclawError):
-    """The live session of this id is not the one that was asked for. ``details`` holds ``member``."""
+    """The session of this id is not the one that was asked for. ``details`` holds ``member``."""
 
     code = "session_mismatch"
     kind = Kind.CONFLICT

@@ -72,7 +72,7 @@ class SessionReader:
         # Whoever reads waits for nobody, unless there is something to recover.
         if not self._is_live(session_id, found):
             stored = await kept.read(lambda store: store.find(session_id, scope))
-            if stored is not None and stored.turn_id is not None:
+            if stored is not None and stored.recoverable:
                 # Nobody makes it live meanwhile: the turn of a live session goes on, and is not to be recovered.
                 async with self._live.lock:
                     if not self._is_live(session_id, found):

@@ -84,9 +84,8 @@ class SessionFile:
         self._max_rebuilt = max_rebuilt
         self._steps = steps or StoreSteps()
         self._writing = threading.RLock()
-        self._log_tells = (
-            True  # of what is deleted, as far as is known: who deleted last may have been killed
-        )
+        # Of what is deleted, as far as is known: who deleted last may have been killed.
+        self._log_tells = True
         self._lock = threading.Lock()
         self._idle: list[tuple[sqlite3.Connection, Identity]] = []
         weakref.finalize(self, _close_all, self._idle)  # for who does not call close

@@ -142,6 +142,11 @@ class StoredSession:
     message_count: int
     turn_id: str | None
 
+    @property
+    def recoverable(self) -> bool:
+        """Whether a turn has no end that was written, and the session can go on."""
+        return self.turn_id is not None and self.killed is None and self.surface in SUPPORTED_SURFACES
+
 
 @dataclass(frozen=True, slots=True)
 class Restored:
