@@ -10,6 +10,7 @@ from io import StringIO
 import pytest
 from daemon_process import PROGRAM
 from pseudo_terminal import PseudoTerminal
+from raw_client import RawClient
 from scripted_daemon import ScriptedDaemon
 
 from zeroclaw_daemon.cli.turn_view import Style
@@ -54,6 +55,42 @@ async def test_a_second_ctrl_c_leaves_a_daemon_that_does_not_stop(home, terminal
         with pytest.raises(AssertionError, match="the client hung up"):
             await daemon.receive()
         daemon.hang_up()
+
+
+@pytest.mark.anyio
+async def test_a_daemon_that_ends_in_a_turn_is_told_of_the_turn(home, terminal) -> None:
+    listener = UnixListener(home.socket, data_dir=home.data)
+    async with listener.opened():
+        at = terminal("prompt", "hello", "--agent", "ada")
+        daemon = ScriptedDaemon(await listener.accept())
+        await daemon.introduce()
+        opened = {"sessionId": "s", "agentAlias": "ada", "messageCount": 0, "workspaceDir": "/"}
+        await daemon.answer(await daemon.asked("session/new"), opened)
+        await daemon.asked("session/prompt")
+        daemon.hang_up()
+        at.expect("the connection ended before session/prompt was answered")
+        assert at.ends() == 7
+        assert "session/close" not in at.text
+
+
+@pytest.mark.anyio
+async def test_a_status_of_another_release_is_shown_as_far_as_it_is_known(home, terminal) -> None:
+    listener = UnixListener(home.socket, data_dir=home.data)
+    status = {
+        "serverVersion": "9", "protocolVersion": 1, "serverPid": 7, "localIpcEndpoint": "/there", "uptimeSeconds": 61,
+        "connections": 1, "gateway": {"state": "off"}, "activeSessions": 0, "sessionIds": [],
+        "plugins": [{"package": "wat-echo", "state": "running"}, {}],
+    }  # fmt: skip
+    async with listener.opened():
+        for answer, words, ended in ((status, "plugin    wat-echo running", 0), ({}, "error: ", 7)):
+            at = terminal("status")
+            daemon = ScriptedDaemon(await listener.accept())
+            await daemon.introduce()
+            await daemon.answer(await daemon.asked("status"), answer)
+            at.expect(words)
+            daemon.hang_up()
+            assert at.ends() == ended
+            assert "Traceback" not in at.text
 
 
 @pytest.mark.req("RPC-251")
@@ -119,6 +156,25 @@ def test_there_must_be_something_to_resume(start_daemon, zeroclaw) -> None:
         assert (outcome.status, outcome.out) == (5, "")
         assert said in outcome.err
     assert json.loads(zeroclaw("status", "--json").out)["sessionIds"] == []
+
+
+def test_what_is_gone_on_with_was_spoken_in(start_daemon, zeroclaw, zeroclaw_process, home) -> None:
+    start_daemon()
+    begun = '{"agentAlias": "assistant", "chatMode": "acp", "sessionId": "%s"}'
+    zeroclaw("rpc", "session/new", begun % "empty")
+    assert zeroclaw("prompt", "--resume", "hello").status == 5
+    assert zeroclaw("prompt", "--session", "spoken", "hello").status == 0
+    zeroclaw("rpc", "session/new", begun % "emptier")
+    assert zeroclaw("prompt", "--resume", "again").status == 0
+    counts = {row["sessionId"]: row["messageCount"] for row in zeroclaw("sessions", "list", "--json").json}
+    assert counts == {"spoken": 4, "empty": 0, "emptier": 0}
+    with RawClient(home.socket) as client:
+        client.initialize()
+        client.call("session/new", json.loads(begun % "first"))
+        client.send("session/prompt", {"sessionId": "first", "prompt": "/slow 600000 one two"}, 1)
+        assert client.receive()["params"]["text"] == "one "
+        assert zeroclaw_process("chat", "--resume").status == 0  # which ends the conversation that it took up
+        assert client.receive()["params"]["outcome"] == "cancelled"
 
 
 @pytest.mark.parametrize("arguments", [("one",), ("--session", "a", "b"), ("--resume", "--session", "a")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +69,27 @@ def test_a_closed_standard_stream_is_nobody_who_reads(home, redirection: str) ->
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [("config list", ""), ("config list --json", "1"), ("--help", "1"), ("prompt hello", "1")],
+)
+def test_a_disk_that_is_full_is_told_in_a_line(home, start_daemon, words: str, unbuffered: str) -> None:
+    if words.startswith("prompt"):
+        start_daemon()
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [PROGRAM, *words.split()],
+            env=home.environment({"PYTHONUNBUFFERED": unbuffered}),
+            cwd=home.path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 7
+    assert "standard output cannot be written: no space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr

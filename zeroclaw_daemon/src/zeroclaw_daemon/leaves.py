@@ -9,12 +9,13 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.errors import NO_SPACE, ZeroclawError
 
 
 @contextmanager
 def unwrapped() -> Generator[None]:
-    """Raise the first error in place of the group that holds it, if all of them are ours or a reader's that went away.
+    """Raise the first error in place of the group that holds it, if all of them are ours, or the system's about output that nobody
+    takes: its reader went away, or its disk is full.
 
     A group with any other error stays a group.
     """
@@ -23,9 +24,13 @@ def unwrapped() -> Generator[None]:
     except BaseExceptionGroup as group:
         leaves = list(_leaves(group))
         first = leaves[0]
-        if all(isinstance(leaf, (ZeroclawError, BrokenPipeError)) for leaf in leaves):
+        if all(isinstance(leaf, ZeroclawError) or _is_of_output(leaf) for leaf in leaves):
             raise first from first.__cause__
         raise
+
+
+def _is_of_output(error: BaseException) -> bool:
+    return isinstance(error, OSError) and (isinstance(error, BrokenPipeError) or error.errno in NO_SPACE)
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
@@ -25,7 +26,7 @@ from zeroclaw_daemon.cli import (
     status,
 )
 from zeroclaw_daemon.cli.environment import Environment
-from zeroclaw_host.errors import ZeroclawError
+from zeroclaw_host.errors import NO_SPACE, StorageError, ZeroclawError
 
 _HELP = """Run and manage a ZeroClaw daemon.
 
@@ -113,6 +114,15 @@ def run() -> None:
     """Run the command of this process and end with its exit status, which is the kind of its error."""
     _say_everything_somehow()
     try:
+        _command()
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        _end_unwritten(error)
+
+
+def _command() -> None:
+    try:
         app(prog_name=PROGRAM)
     except ZeroclawError as error:
         _report(error)
@@ -146,9 +156,23 @@ def _all_was_taken() -> bool:
 
 
 def _end_unread() -> NoReturn:
-    """End as a program does whose reader went away. Nothing more can be said to it, not even at interpreter exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """End as a program does whose reader went away."""
+    _say_nothing_more()
     sys.exit(141)
+
+
+def _say_nothing_more() -> None:
+    """Not even what is left of it at interpreter exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _end_unwritten(error: OSError) -> NoReturn:
+    """End where what was to be said could not be written. Whatever else is written tells of itself."""
+    unwritten = StorageError(f"standard output cannot be written: {(error.strerror or 'no room').lower()}")
+    with suppress(OSError):  # it may go to the same place
+        _report(unwritten)
+    _say_nothing_more()
+    sys.exit(unwritten.kind.value)
 
 
 def _report(error: ZeroclawError) -> None:

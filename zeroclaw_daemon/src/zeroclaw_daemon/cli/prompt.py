@@ -103,10 +103,10 @@ async def _converse(
                 view.event(update)
             view.result(turn.result)
         finally:
-            if isinstance(view, TurnView):
-                view.end_line()
             if not keep:
                 await close_conversation(client, session)
+            if isinstance(view, TurnView):
+                view.end_line()
 
 
 def _say(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -77,10 +78,11 @@ def _say_plugins(answer: dict[str, Any]) -> None:
     if (words := _STATES.get(answer.get("pluginsState", ""))) is not None:
         say(f"  plugins   {words}")
     for plugin in answer.get("plugins", []):
-        name = f"{plugin['package']} {plugin['version'] or ''}".rstrip()
-        instance = f" ({plugin['capability']} {plugin['binding']})" if plugin["capability"] else ""
-        reason = f": {plugin['reason']}" if plugin["reason"] else ""
-        say(f"  plugin    {visible(name + instance)} {visible(plugin['state'] + reason)}")
+        of = defaultdict[str, Any](str, plugin)  # a daemon of another release may say less of it
+        name = f"{of['package']} {of['version'] or ''}".rstrip()
+        instance = f" ({of['capability']} {of['binding']})" if of["capability"] else ""
+        reason = f": {of['reason']}" if of["reason"] else ""
+        say(f"  plugin    {visible(name + instance)} {visible(of['state'] + reason)}")
     if answer.get("reloadPending"):
         say("  reload    channels were changed since the plan was made; `zeroclaw reload` makes it anew")
 
@@ -89,4 +91,4 @@ async def _ask(paths: Paths) -> dict[str, Any]:
     from zeroclaw_daemon.cli.calling import daemon
 
     async with daemon(paths) as client:
-        return await client.call("status")
+        return (await client.status()).to_json()

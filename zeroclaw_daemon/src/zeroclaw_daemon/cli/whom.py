@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from zeroclaw_daemon.rpc.errors import RemoteError
+from zeroclaw_daemon.rpc.errors import ConnectionLost, RemoteError
 from zeroclaw_host.errors import Kind, UsageError, ZeroclawError
 from zeroclaw_host.visible import visible
 
 if TYPE_CHECKING:
     from zeroclaw_daemon.client import DaemonClient
     from zeroclaw_daemon.rpc.methods.session import NewResult
+    from zeroclaw_daemon.rpc.methods.session_reading import ListedSession
 
 DEFAULT_AGENT = "assistant"
 CLOSE_SECONDS = 10.0
@@ -43,12 +45,15 @@ async def open_conversation(
 
 
 async def close_conversation(client: DaemonClient, session_id: str) -> None:
-    """End its life in the daemon's memory, where it has one; what is stored stays. A command that Ctrl-C ends does it too."""
+    """End its life in the daemon's memory, where it has one; what is stored stays. A command that Ctrl-C ends does it too. Of a
+    daemon that is gone nothing is left to end, and whoever wanted something else of it has been told.
+    """
     import anyio
 
     try:
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
-            await client.close_session(session_id)
+            with suppress(ConnectionLost):
+                await client.close_session(session_id)
     except RemoteError as error:
         if error.reason != "session_not_found":  # a turn that failed or was cut off has ended it already
             raise
@@ -58,7 +63,9 @@ async def _stored(client: DaemonClient, wanted: str, agent: str | None) -> tuple
     """The id of a stored conversation, and its agent."""
     rows = (await client.list_acp_sessions()).sessions
     for row in rows:
-        if wanted == row.session_id or (wanted == LATEST and agent in (None, row.agent_alias)):
+        if wanted == row.session_id or (
+            wanted == LATEST and agent in (None, row.agent_alias) and _was_spoken_in(row)
+        ):
             return row.session_id, agent or row.agent_alias
     if wanted == LATEST:
         whose = f" with {visible(agent)}" if agent else ""
@@ -67,6 +74,11 @@ async def _stored(client: DaemonClient, wanted: str, agent: str | None) -> tuple
         f"no conversation {visible(wanted)} can be gone on with; `zeroclaw sessions list` shows those that can",
         details={"session_id": wanted},
     )
+
+
+def _was_spoken_in(row: ListedSession) -> bool:
+    """Whether there is something to go on with. A first turn that was cut off counts for no message yet."""
+    return row.message_count > 0 or row.last_activity != row.created_at
 
 
 async def only_agent(client: DaemonClient) -> str:
