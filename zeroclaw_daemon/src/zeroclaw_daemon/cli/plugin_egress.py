@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from zeroclaw_daemon.network.account import Destination, EgressAccount
     from zeroclaw_daemon.network.usage import UsedDestination
     from zeroclaw_daemon.network.usage_file import UsageUnavailable
-    from zeroclaw_host.instance import InstanceIdentity
     from zeroclaw_host.package.manifest import Manifest
 
 _FIELDS: Final = (
@@ -102,45 +101,14 @@ def _accounts(
     :param read: whether what was used is looked up.
     :raises UsageUnavailable: it cannot be.
     """
-    from zeroclaw_daemon.config.egress_remedies import fit_remedies
     from zeroclaw_daemon.config.instances import instances
+    from zeroclaw_daemon.network.account import configured_account
     from zeroclaw_daemon.network.usage_file import read_usage
 
     outdated = current.config_store.is_outdated()
     for identity in instances(manifest, snapshot.config):
         used = read_usage(Path(current.paths.usage_file), identity) if read else ()
-        account = _account(snapshot, manifest, identity, used, outdated=outdated)
-        yield replace(account, narrowing=fit_remedies(account.narrowing, identity, snapshot))
-
-
-def _account(
-    snapshot: Snapshot,
-    manifest: Manifest,
-    identity: InstanceIdentity,
-    used: tuple[UsedDestination, ...],
-    *,
-    outdated: bool,
-) -> EgressAccount:
-    from zeroclaw_daemon.config.egress_rows import egress_row, egress_settings, policy_of
-    from zeroclaw_daemon.config.egress_standing import standing_of
-    from zeroclaw_daemon.network.account import account_of
-    from zeroclaw_host.egress.policy import PolicyInvalid
-    from zeroclaw_host.egress.source import EgressRow
-    from zeroclaw_host.installation.rows import declaration_of
-
-    entry = snapshot.config.plugins.entry(identity.key)
-    row = EgressRow() if entry is None else egress_row(entry)
-    try:
-        policy = policy_of(identity, egress_settings(snapshot.config), row)
-    except PolicyInvalid:
-        policy = None
-    return account_of(
-        standing_of(identity, declaration_of(manifest, identity.capability), snapshot, outdated=outdated),
-        manifest.egress.hosts,
-        row,
-        policy,
-        used,
-    )
+        yield configured_account(snapshot, manifest, identity, used, outdated=outdated)
 
 
 def _say(

@@ -1,23 +1,28 @@
 """What one plugin instance declares, is granted and really used of the network, side by side, and the grant that would do.
 
-Pure: a standing, a row and what the ledger holds in, values out.
+Pure: what is configured and what the ledger holds in, values out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from zeroclaw_daemon.config.egress_standing import EgressStanding
+from zeroclaw_daemon.config.egress_remedies import fit_remedies
+from zeroclaw_daemon.config.egress_rows import egress_row, egress_settings, policy_of
+from zeroclaw_daemon.config.egress_standing import EgressStanding, standing_of
+from zeroclaw_daemon.config.file import Snapshot
 from zeroclaw_daemon.network.minimal_grant import MinimalGrant, minimal_grant, outermost, patterns
 from zeroclaw_daemon.network.usage import UsedDestination
 from zeroclaw_host.egress.hosts import RequestHost, parse_request_host
-from zeroclaw_host.egress.policy import EgressPolicy, PolicyField
+from zeroclaw_host.egress.policy import EgressPolicy, PolicyField, PolicyInvalid
 from zeroclaw_host.egress.remedies import to_set
 from zeroclaw_host.egress.source import EgressRow
 from zeroclaw_host.errors import Remedy
+from zeroclaw_host.installation.rows import declaration_of
 from zeroclaw_host.instance import InstanceIdentity
 from zeroclaw_host.package.hosts import HostPattern
+from zeroclaw_host.package.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +52,31 @@ class EgressAccount:
     destinations: tuple[Destination, ...]
     minimal: MinimalGrant | None = None
     narrowing: tuple[Remedy, ...] = ()
+
+
+def configured_account(
+    snapshot: Snapshot,
+    manifest: Manifest,
+    identity: InstanceIdentity,
+    used: tuple[UsedDestination, ...],
+    *,
+    outdated: bool,
+) -> EgressAccount:
+    """The account of an instance of a package as it is configured now, with steps that the file can take.
+
+    :param outdated: whether the file has the layout of an earlier release.
+    """
+    entry = snapshot.config.plugins.entry(identity.key)
+    row = EgressRow() if entry is None else egress_row(entry)
+    try:
+        policy = policy_of(identity, egress_settings(snapshot.config), row)
+    except PolicyInvalid:
+        policy = None
+    standing = standing_of(
+        identity, declaration_of(manifest, identity.capability), snapshot, outdated=outdated
+    )
+    account = account_of(standing, manifest.egress.hosts, row, policy, used)
+    return replace(account, narrowing=fit_remedies(account.narrowing, identity, snapshot))
 
 
 def account_of(
