@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from itertools import cycle
 from typing import Any
@@ -17,7 +17,9 @@ from zeroclaw_daemon.agent.providers.base import TextDelta
 from zeroclaw_daemon.agent.providers.scripted import Pause, ScriptedProvider
 from zeroclaw_daemon.authority.principal import Evidence, PeerCredential, Principal
 from zeroclaw_daemon.authority.roster import RosterAuthority
+from zeroclaw_daemon.records import STRANGERS_RECORDED, STRANGERS_SECONDS, Pace, Ration
 from zeroclaw_daemon.rpc.caller import MAX_BINDINGS_RECORDED, Caller
+from zeroclaw_daemon.rpc.limits import ConnectionLimits, ServerLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -157,3 +159,76 @@ async def test_nothing_is_kept_of_what_a_client_declares_but_whether_it_takes_qu
         (caller,) = callers
         assert caller.takes_questions
         assert "planted" not in repr(vars(caller))
+
+
+# Strangers of other machines, who may come as often as they like.
+
+
+def test_what_strangers_do_is_recorded_at_a_pace_that_they_share() -> None:
+    now = 0.0
+    pace = Pace(lambda: now, limit=2, seconds=10)
+    first, second = Ration(3, lambda: pace), Ration(3, lambda: pace)
+    assert first.spend("a") == "a"
+    assert second.spend("b") == "b; what strangers do is not recorded for some minutes"
+    assert first.spend("c") is None
+    assert second.spend("d") is None
+    now = 9.9
+    assert first.spend("e") is None
+    now = 10.0  # a new period, and what was not recorded has cost nothing
+    assert first.spend("f") == "f"
+    assert first.spend("g") == (
+        "g; what strangers do is not recorded for some minutes; further ones of this connection are not recorded"
+    )
+    now = 20.0
+    assert first.spend("h") is None
+    assert second.spend("i") == "i"
+
+
+def test_the_shipped_pace() -> None:
+    assert (STRANGERS_RECORDED, STRANGERS_SECONDS) == (60, 600.0)
+
+
+@pytest.mark.req("RPC-053")
+async def test_strangers_of_other_machines_cannot_wash_out_the_log(
+    serving: Serving, told: Callable[[str], list[dict[str, Any]]], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving() as daemon, daemon.connect() as operator:
+        caplog.clear()
+        for _ in range(STRANGERS_RECORDED):
+            async with daemon.connect(initialize=False, local=False) as wire:
+                await wire.fail("initialize", {"authToken": "zct_guessed"})
+                await wire.send(b"{")
+                await wire.receive()
+            await daemon.until(lambda: daemon.server.open_connections == 1)
+        recorded = [record.zeroclaw for record in caplog.records]
+        assert len(recorded) == STRANGERS_RECORDED
+        assert {fact["action"] for fact in recorded} == {"denied", "parse_error"}
+        assert "for some minutes" in caplog.records[-1].getMessage()
+        # Nobody else is unheard for it: not whoever is of this machine, and not after some minutes.
+        await operator.fail("initialize", {"authToken": "zct_guessed"})
+        async with daemon.connect():
+            pass
+        daemon.clock.advance(STRANGERS_SECONDS)
+        async with daemon.connect(initialize=False, local=False) as wire:
+            await wire.fail("initialize", {"authToken": "zct_guessed"})
+        assert len(told("denied")) == STRANGERS_RECORDED // 2 + 2
+        assert len(told("connected")) == 1
+
+
+async def test_strangers_who_come_too_late_or_too_long_are_recorded_at_that_pace_too(
+    serving: Serving, told: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    limits = ServerLimits(max_connections=2 * STRANGERS_RECORDED, connection=ConnectionLimits(frame_bytes=10))
+    async with serving(limits=limits) as daemon, AsyncExitStack() as peers:
+        for number in range(STRANGERS_RECORDED + 10):
+            wire = await peers.enter_async_context(daemon.connect_raw(None, False))
+            if number % 2:
+                await wire.write(b"x" * 11)
+                await wire.rest()
+        late = (STRANGERS_RECORDED + 10) // 2
+        await daemon.until(lambda: daemon.clock.waits >= late)
+        daemon.clock.advance(30.1)
+        await daemon.until(lambda: daemon.server.open_connections == 0)
+        assert len(told("frame_too_large")) == late
+        assert len(told("initialize_timeout")) == STRANGERS_RECORDED - late
+        assert told("connected") == told("disconnected") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import socket
 import ssl
@@ -20,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.server import ServerProtocol
 
 from zeroclaw_daemon.agent.directory import Agent, FixedAgents
 from zeroclaw_daemon.agent.providers.base import Provider, TextDelta
@@ -29,6 +31,7 @@ from zeroclaw_daemon.authority.roster import RosterAuthority
 from zeroclaw_daemon.authority.tokens import PairedTokens
 from zeroclaw_daemon.clock import Clock, ManualClock, SystemClock
 from zeroclaw_daemon.config.schema import Config, PermissionProfile, User
+from zeroclaw_daemon.records import STRANGERS_RECORDED
 from zeroclaw_daemon.rpc.limits import ConnectionLimits, ServerLimits
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport.base import AcceptFailed
@@ -679,6 +682,42 @@ async def test_a_peer_that_sends_pings_and_reads_no_answer_ends(gate: Gates) -> 
 
         await served.until(given_up)
         peer.transport.abort()
+
+
+async def test_the_smallest_frames_are_looked_at_a_part_at_a_time(
+    gate: Gates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ping = b"\x89\x80" + bytes(4)
+    seen: list[int] = []
+    receive = ServerProtocol.receive_data
+
+    def noted(protocol: ServerProtocol, data: bytes) -> None:
+        seen.append(len(data))
+        receive(protocol, data)
+
+    async with gate() as served, served.connect() as peer:
+        monkeypatch.setattr(ServerProtocol, "receive_data", noted)
+        peer.transport.write(ping * 20_000)
+        assert "result" in await ask(peer, "status", number=2)
+    assert sum(seen) > len(ping) * 20_000
+    assert max(seen) <= 8 * 1024
+
+
+async def test_those_who_get_no_websocket_cannot_wash_out_the_log(
+    gate: Gates, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with gate(tls=False) as served:
+        for number in range(STRANGERS_RECORDED + 5):
+            with served.raw() as peer:
+                if number % 2:
+                    await anyio.to_thread.run_sync(peer.sendall, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    await read_all(peer)
+            await served.until(lambda: served.server.open_connections == 0)
+    actions = [record.zeroclaw["action"] for record in caplog.records if hasattr(record, "zeroclaw")]
+    found = [action for action in actions if action.startswith("upgrade_")]
+    assert len(found) == STRANGERS_RECORDED
+    assert set(found) == {"upgrade_failed", "upgrade_refused"}
 
 
 # The end.

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol, TypeAlias
 
 from zeroclaw_daemon.authority.principal import Principal
-from zeroclaw_daemon.records import Ration
+from zeroclaw_daemon.records import Pace, Ration
 from zeroclaw_daemon.rpc.models import Result
 from zeroclaw_daemon.rpc.transport.base import Peer
 from zeroclaw_daemon.strict_json import JsonValue
@@ -55,16 +55,23 @@ class Caller:
     ``client_id`` tells clients apart, nothing more: sessions of one client are siblings (RPC-063). ``takes_questions`` says
     whether it takes forms, as it declared. ``env`` is what it forwarded of its environment. ``refusals`` and ``bindings`` bound
     the records of calls that were refused for want of a right, and of whom it acts for.
+
+    :param strangers: what the records of a client count against that has not introduced itself, if it is one of many.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, strangers: Pace | None = None) -> None:
         self.principal: Principal | None = None
         self.client_id: str = ""
         self.takes_questions = True
         self.env: Mapping[str, str] = {}
-        self.refusals = Ration(MAX_REFUSALS_RECORDED)
+        self._strangers = strangers
+        self.refusals = Ration(MAX_REFUSALS_RECORDED, self.pace)
         self.bindings = Ration(MAX_BINDINGS_RECORDED)
         self._link: Link | None = None
+
+    def pace(self) -> Pace | None:
+        """What its records count against, until it has introduced itself."""
+        return self._strangers if self.principal is None else None
 
     def attach(self, link: Link) -> None:
         """Name the connection; once, before anything is served."""

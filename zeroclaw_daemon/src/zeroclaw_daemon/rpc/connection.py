@@ -13,14 +13,14 @@ import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
 from zeroclaw_daemon.clock import Clock, SystemClock
-from zeroclaw_daemon.records import Ration, record
+from zeroclaw_daemon.records import Pace, Ration, record
 from zeroclaw_daemon.rpc.envelope import (
     Dropped,
     Envelope,
@@ -93,7 +93,10 @@ class _Asked:
 
 
 class Connection:
-    """A JSON-RPC peer over a transport. :meth:`run` is its whole life; everything else works while that runs."""
+    """A JSON-RPC peer over a transport. :meth:`run` is its whole life; everything else works while that runs.
+
+    :param pace: what the records of the peer's faults count against, beside their own bound.
+    """
 
     def __init__(
         self,
@@ -102,6 +105,7 @@ class Connection:
         *,
         limits: ConnectionLimits | None = None,
         clock: Clock | None = None,
+        pace: Callable[[], Pace | None] = lambda: None,
     ) -> None:
         self._transport = transport
         self._handler = handler
@@ -125,7 +129,7 @@ class Connection:
         self._asked: dict[str, _Asked] = {}
         self._last_words: ErrorObject | None = None
         self._next_id = 0
-        self._faults = Ration(_MAX_FAULTS_RECORDED)
+        self._faults = Ration(_MAX_FAULTS_RECORDED, pace)
         self._frame_left = self._limits.frame_seconds
 
     @property
@@ -244,7 +248,7 @@ class Connection:
 
     async def _end_with(self, error: ZeroclawError) -> None:
         """Write a last error and end the stream so that the peer can read both, whatever it still sends (RPC-234)."""
-        record(logger, logging.WARNING, "a connection broke a limit", action=error.code, peer=self.peer.label)
+        self._blame("a connection broke a limit", error.code, peer=self.peer.label)
         with self._clock.move_on_after(self._limits.terminal_seconds):
             await self._writer.send(error_line(error_object(error), None))
             self._writer.close()
@@ -258,10 +262,7 @@ class Connection:
             await self._clock.sleep(self._limits.initialize_seconds)
             if self._ready:  # it succeeded in this very moment
                 return
-            record(
-                logger, logging.WARNING, "no initialize came in time",
-                action="initialize_timeout", peer=self.peer.label,
-            )  # fmt: skip
+            self._blame("no initialize came in time", "initialize_timeout", peer=self.peer.label)
             self.abort()
 
     def _hang_up(self) -> None:
@@ -319,14 +320,16 @@ class Connection:
             case Request():
                 await self._queue(envelope, weight(line))
             case Rejected():
-                self._blame("a malformed frame", envelope.error.code, len(line))
+                self._blame("a malformed frame", envelope.error.code, length=len(line))
                 await self._queue(envelope, 0)
             case Response():
                 self._resolve(envelope, len(line))
                 # Whoever waited goes on before what came after the answer is looked at.
                 await anyio.lowlevel.checkpoint()
             case Dropped():
-                self._blame("a malformed response", "response_dropped", len(line), fault=envelope.fault)
+                self._blame(
+                    "a malformed response", "response_dropped", length=len(line), fault=envelope.fault
+                )
 
     async def _queue(self, item: Request | Rejected, size: int) -> None:
         """Queue what is to be answered. While there is no room nothing is read, so whether the peer goes is watched here."""
@@ -342,15 +345,16 @@ class Connection:
             await self._inbox.put(item, size)
             tasks.cancel_scope.cancel()
 
-    def _blame(self, message: str, action: str, length: int, **facts: str) -> None:
+    def _blame(self, message: str, action: str, *, length: int | None = None, **facts: str) -> None:
         """Warn of what the peer sent or asked for, unless it was warned of often enough: one peer must not fill the log."""
         if (words := self._faults.spend(message)) is not None:
-            record(logger, logging.WARNING, words, action=action, length=length, **facts)
+            sized: dict[str, Any] = {} if length is None else {"length": length}
+            record(logger, logging.WARNING, words, action=action, **sized, **facts)
 
     def _resolve(self, response: Response, length: int) -> None:
         asked = self._asked.get(response.id) if isinstance(response.id, str) else None
         if asked is None or asked.response is not None:
-            self._blame("a response to nothing", "response_unknown", length)
+            self._blame("a response to nothing", "response_unknown", length=length)
             if response.id is None:
                 self._last_words = response.error  # if nothing follows, it says why
             return
@@ -378,7 +382,7 @@ class Connection:
         if not item.wants_reply:
             return
         if not self._writer.fits(line):
-            self._blame("an answer does not fit in a line", "answer_too_large", len(line))
+            self._blame("an answer does not fit in a line", "answer_too_large", length=len(line))
             line = error_line(error_object(AnswerTooLarge(self._limits.sent_bytes)), item.id)
         await self._writer.send(line)
 

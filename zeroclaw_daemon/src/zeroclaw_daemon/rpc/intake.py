@@ -12,7 +12,7 @@ import anyio.abc
 import anyio.lowlevel
 
 from zeroclaw_daemon.clock import Clock
-from zeroclaw_daemon.records import record
+from zeroclaw_daemon.records import Pace, record
 from zeroclaw_daemon.rpc.caller import Caller
 from zeroclaw_daemon.rpc.connection import Connection
 from zeroclaw_daemon.rpc.dispatch import CallerHandler, Dispatcher
@@ -20,7 +20,14 @@ from zeroclaw_daemon.rpc.envelope import error_line
 from zeroclaw_daemon.rpc.errors import ConnectionLimit, error_object
 from zeroclaw_daemon.rpc.limits import ServerLimits
 from zeroclaw_daemon.rpc.presence import Presence
-from zeroclaw_daemon.rpc.transport.base import AcceptFailed, Listener, Transport, TransportClosed, linger
+from zeroclaw_daemon.rpc.transport.base import (
+    AcceptFailed,
+    Listener,
+    Peer,
+    Transport,
+    TransportClosed,
+    linger,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +60,7 @@ class Intake:
         self._presence = presence
         self._at_goodbye = at_goodbye
         self._connections: dict[Connection, Caller] = {}
+        self._strangers = Pace(clock.now)
         self._refusing = False
         self._notices = 0
         self._left = anyio.Event()
@@ -99,12 +107,12 @@ class Intake:
                 self._refusing = False
                 self._admit(transport, tasks)
             elif (stranger := self._stranger()) is not None:
-                self._tell_of_ceiling()
+                self._tell_of_ceiling(transport.peer)
                 del self._connections[stranger]
                 stranger.abort()
                 self._admit(transport, tasks)
             else:
-                self._tell_of_ceiling()
+                self._tell_of_ceiling(transport.peer)
                 self._refuse(transport, tasks)
 
     def disconnect(self) -> None:
@@ -118,21 +126,21 @@ class Intake:
             await self._left.wait()
 
     def _admit(self, transport: Transport, tasks: anyio.abc.TaskGroup) -> None:
-        caller = Caller()
+        local = transport.peer.local
+        caller = Caller(None if local else self._strangers)
         handler = CallerHandler(self._dispatcher, caller)
-        connection = Connection(transport, handler, limits=self._limits.connection, clock=self._clock)
+        connection = Connection(
+            transport, handler, limits=self._limits.connection, clock=self._clock, pace=caller.pace
+        )
         caller.attach(connection)
         self._connections[connection] = caller
         present = ExitStack()
         present.enter_context(self._presence.counted())
-        record(
-            logger,
-            logging.INFO,
-            "a client connected",
-            action="connected",
-            category="audit",
-            peer=transport.peer.label,
-        )
+        if local:  # Whoever comes from afar is recorded when it is known who that is.
+            record(
+                logger, logging.INFO, "a client connected",
+                action="connected", category="audit", peer=transport.peer.label,
+            )  # fmt: skip
         tasks.start_soon(self._serve, connection, caller, present)
 
     async def _serve(self, connection: Connection, caller: Caller, present: ExitStack) -> None:
@@ -158,11 +166,12 @@ class Intake:
         hosts = Counter(_host(connection) for connection in strangers)
         return max(strangers, key=lambda connection: hosts[_host(connection)], default=None)
 
-    def _tell_of_ceiling(self) -> None:
-        if not self._refusing:
-            self._refusing = True
+    def _tell_of_ceiling(self, peer: Peer) -> None:
+        told, self._refusing = self._refusing, True
+        words: str | None = "connections are refused: the ceiling is reached"
+        if not told and (peer.local or (words := self._strangers.spend(words)) is not None):
             record(
-                logger, logging.WARNING, "connections are refused: the ceiling is reached",
+                logger, logging.WARNING, words,
                 action="connection_limit", limit=self._limits.max_connections, endpoint=self.endpoint,
             )  # fmt: skip
 

@@ -210,6 +210,8 @@ class Server:
         although it went.
         """
         self.staging.drop(caller)
+        if caller.principal is None and not caller.link.peer.local:
+            return  # It came and went, and nothing was known of it.
         facts: dict[str, JsonValue] = {}
         if caller.principal is not None:
             facts["principal"] = caller.principal.id

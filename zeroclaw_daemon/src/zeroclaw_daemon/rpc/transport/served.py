@@ -12,7 +12,7 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
 from zeroclaw_daemon.clock import Clock
-from zeroclaw_daemon.records import record
+from zeroclaw_daemon.records import Pace, record
 from zeroclaw_daemon.rpc.transport.base import Peer
 from zeroclaw_daemon.rpc.transport.secure import served_over
 from zeroclaw_daemon.rpc.transport.sockets import SocketStream
@@ -27,6 +27,7 @@ class ServedWebSocket(WebSocketTransport):
 
     :param rules: which requests become a WebSocket.
     :param tls: the certificate to show; None for plain text.
+    :param strangers: what the records of those count against who get no WebSocket.
     """
 
     _protocol: ServerProtocol
@@ -40,11 +41,13 @@ class ServedWebSocket(WebSocketTransport):
         tls: ssl.SSLContext | None,
         clock: Clock,
         limits: WebSocketLimits,
+        strangers: Pace,
     ) -> None:
         protocol = ServerProtocol(max_size=min(limits.stranger_bytes, limits.message_bytes))
         super().__init__(stream, peer, protocol, clock=clock, limits=limits)
         self._rules = rules
         self._tls = tls
+        self._strangers = strangers
 
     async def _secured(self) -> ByteStream:
         return await served_over(self._socket, self._tls)
@@ -63,10 +66,11 @@ class ServedWebSocket(WebSocketTransport):
         return accepted
 
     def _broke_off(self, error: Exception) -> None:
-        record(
-            logger, logging.INFO, "a connection ended before it was a WebSocket",
-            action="upgrade_failed", peer=self._peer.label, cause=type(error).__name__,
-        )  # fmt: skip
+        if (words := self._strangers.spend("a connection ended before it was a WebSocket")) is not None:
+            record(
+                logger, logging.INFO, words,
+                action="upgrade_failed", peer=self._peer.label, cause=type(error).__name__,
+            )  # fmt: skip
 
     def _answer(self, request: Request) -> None:
         headers = request.headers
@@ -78,9 +82,11 @@ class ServedWebSocket(WebSocketTransport):
         else:
             response = self._protocol.reject(refusal.status, f"{refusal.words}\n")
         self._protocol.send_response(response)
-        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+        if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+            return
+        if (words := self._strangers.spend("a request did not become a WebSocket")) is not None:
             record(
-                logger, logging.WARNING, "a request did not become a WebSocket",
+                logger, logging.WARNING, words,
                 action="upgrade_refused", category="audit", outcome="failure", peer=self._peer.label,
                 reason=refusal.reason if refusal is not None else "no_websocket", status=response.status_code,
             )  # fmt: skip

@@ -31,6 +31,11 @@ LOST: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourc
 
 _FIRST_SEARCH_BYTES: Final = 4096
 
+_READ_BYTES: Final = 8 * 1024
+"""How much is looked at in one go. Of the smallest frames these are a thousand, which take some milliseconds; then others have
+their turn.
+"""
+
 _LATE_SECONDS: Final = 1.0
 """For an answer to a ping that may have come while nothing was read."""
 
@@ -185,6 +190,7 @@ class WebSocketTransport(ABC):
 
     async def _take(self) -> None:
         """Take what arrives next, and answer what the protocol itself has to be answered with."""
+        await anyio.lowlevel.checkpoint()  # TLS may hold more that has arrived, and need not wait for it
         data = await self._arrived()
         if data is None:
             pass
@@ -202,7 +208,7 @@ class WebSocketTransport(ABC):
         assert self._bytes is not None
         try:
             with self._clock.move_on_after(max(self._due - self._clock.now(), 0)):
-                return await self._bytes.receive(READ_BYTES)
+                return await self._bytes.receive(_READ_BYTES)
         except LOST:
             return b""
         if self._asked:

@@ -22,6 +22,7 @@ import anyio
 import anyio.to_thread
 
 from zeroclaw_daemon.clock import Clock, SystemClock
+from zeroclaw_daemon.records import Pace
 from zeroclaw_daemon.rpc.transport.base import Peer, Transport
 from zeroclaw_daemon.rpc.transport.served import ServedWebSocket
 from zeroclaw_daemon.rpc.transport.sockets import SocketStream, accepted
@@ -71,6 +72,7 @@ class WssListener:
         self._settings = settings
         self._clock = clock or SystemClock()
         self._limits = limits or WebSocketLimits()
+        self._strangers = Pace(self._clock.now)
         self._rules = UpgradeRules(frozenset(settings.allowed_origins), not settings.secured)
         self._tls: ssl.SSLContext | None = None
         self._socket: socket.socket | None = None
@@ -104,6 +106,7 @@ class WssListener:
             tls=self._tls,
             clock=self._clock,
             limits=self._limits,
+            strangers=self._strangers,
         )
 
     @asynccontextmanager
