@@ -199,6 +199,32 @@ async def test_three_pages_joined_are_the_whole(reading: Serving, mode: str) -> 
 
 @every_mode
 @pytest.mark.req("RPC-244")
+@pytest.mark.parametrize("limit", [1, 2, 3])
+async def test_pages_may_end_between_a_call_and_its_result(reading: Serving, mode: str, limit: int) -> None:
+    async with reading() as daemon, daemon.connect() as wire:
+        session = await wire.new_session(chatMode=mode)
+        await talk(wire, session, '/tool weather {"city":1}', "and?", '/tool weather {"city":2}')
+        whole = (await wire.call("session/messages", {"sessionId": session}))["messages"]
+        assert [entry["kind"] for entry in whole].count("tool_result") == 2
+
+        joined: list[Any] = []
+        before = len(whole)
+        while before:
+            page = {"sessionId": session, "limit": limit, "beforeIndex": before}
+            answer = await wire.call("session/messages", page)
+            joined, before = answer["messages"] + joined, answer["start"]
+        assert joined == whole
+
+        joined, cursor, older = [], None, True
+        while older:
+            page = {"sessionId": session, "limit": limit, "cursor": cursor}
+            answer = await wire.call("session/messages", page)
+            joined, cursor, older = answer["messages"] + joined, answer.get("nextCursor"), answer["hasOlder"]
+        assert joined == whole
+
+
+@every_mode
+@pytest.mark.req("RPC-244")
 async def test_a_page_has_from_one_to_a_thousand_entries_and_a_hundred_unless_told(
     reading: Serving, mode: str
 ) -> None:
