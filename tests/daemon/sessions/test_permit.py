@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zeroclaw_daemon.clock import ManualClock
+from zeroclaw_daemon.rpc.framing import MAX_FRAME_BYTES
 from zeroclaw_daemon.sessions.errors import SessionBusy
-from zeroclaw_daemon.sessions.permit import MAX_PENDING, WAIT_SECONDS, TurnPermit
+from zeroclaw_daemon.sessions.permit import MAX_PENDING, MAX_WAITING_CHARACTERS, WAIT_SECONDS, TurnPermit
 
 pytestmark = pytest.mark.anyio
 
@@ -22,15 +23,17 @@ def anyio_backend() -> str:
 class Holder:
     """Somebody who wants the permit."""
 
-    def __init__(self, permit: TurnPermit, log: list[str], name: str, *, ending: bool = False) -> None:
-        self.permit, self.log, self.name, self.ending = permit, log, name, ending
+    def __init__(
+        self, permit: TurnPermit, log: list[str], name: str, *, ending: bool = False, size: int = 0
+    ) -> None:
+        self.permit, self.log, self.name, self.ending, self.size = permit, log, name, ending, size
         self.done = anyio.Event()
         self.scope = anyio.CancelScope()
 
     async def run(self) -> None:
         with self.scope:
             try:
-                async with self.permit.held(ending=self.ending):
+                async with self.permit.held(self.size, ending=self.ending):
                     self.log.append(self.name)
                     await self.done.wait()
             except SessionBusy:
@@ -87,6 +90,27 @@ async def test_at_most_so_many_hold_or_wait() -> None:
             holder.done.set()
 
 
+async def test_what_waits_is_bounded_by_its_size_as_well_and_what_runs_is_not() -> None:
+    permit, log = TurnPermit(ManualClock(), max_waiting=10), list[str]()
+    async with anyio.create_task_group() as tasks:
+        sizes = {"a": 99, "b": 9, "c": 2, "d": 1, "end": 0, "e": 1}
+        holders = {
+            name: Holder(permit, log, name, size=size, ending=name == "end") for name, size in sizes.items()
+        }
+        for holder in holders.values():
+            tasks.start_soon(holder.run)
+            await anyio.wait_all_tasks_blocked()
+        assert log == ["a", "c refused", "e refused"]
+        holders["a"].done.set()
+        await anyio.wait_all_tasks_blocked()
+        assert log[3:] == ["b"]
+        tasks.start_soon(holders["c"].run)  # b waits no more
+        await anyio.wait_all_tasks_blocked()
+        assert permit.pending == 4
+        for holder in holders.values():
+            holder.done.set()
+
+
 @pytest.mark.req("RPC-241", "RPC-152")
 async def test_whoever_ends_the_session_finds_a_place_where_a_turn_does_not() -> None:
     permit, log = TurnPermit(ManualClock()), list[str]()
@@ -105,6 +129,7 @@ async def test_whoever_ends_the_session_finds_a_place_where_a_turn_does_not() ->
 
 def test_the_shipped_bounds() -> None:
     assert (MAX_PENDING, WAIT_SECONDS) == (32, 30)
+    assert MAX_WAITING_CHARACTERS >= MAX_FRAME_BYTES  # the longest prompt can wait
 
 
 @given(st.lists(st.tuples(st.sampled_from(["arrive", "finish", "cancel"]), st.integers(0, 9)), max_size=30))

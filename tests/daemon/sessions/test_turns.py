@@ -20,6 +20,7 @@ from zeroclaw_daemon.sessions.errors import NoActiveTurn, SessionBusy, SessionNo
 from zeroclaw_daemon.sessions.lifecycle import SessionLifecycle
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
 from zeroclaw_daemon.sessions.opening import Opening, SessionOpener
+from zeroclaw_daemon.sessions.permit import MAX_WAITING_CHARACTERS
 from zeroclaw_daemon.sessions.store.records import Verdict
 from zeroclaw_daemon.sessions.ticket import Cause, Outcome, SessionEvent, Ticket, TurnEnded
 from zeroclaw_daemon.sessions.turns import TurnRunner
@@ -160,6 +161,21 @@ async def test_a_prompt_cancelled_while_it_waits_is_never_begun() -> None:
         pause.go.set()
         assert (await first.ended()).content == "one"
         assert len(house.provider.requests) == 1
+
+
+async def test_prompts_that_wait_take_so_much_memory_and_no_more() -> None:
+    pause = Pause()
+    house = House([pause, TextDelta("one")], [TextDelta("two")])
+    async with house.open():
+        first = house.runner.start("s", "x" * MAX_WAITING_CHARACTERS, house.sink)
+        await pause.reached.wait()
+        second = house.runner.start("s", "x" * MAX_WAITING_CHARACTERS, house.sink)
+        third = house.runner.start("s", "y", house.sink)
+        with pytest.raises(SessionBusy):
+            await third.ended()
+        pause.go.set()
+        assert (await first.ended()).content == "one"
+        assert (await second.ended()).content == "two"
 
 
 async def test_a_waiting_prompt_finds_a_session_that_was_replaced_gone() -> None:

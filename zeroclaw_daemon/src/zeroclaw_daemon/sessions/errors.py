@@ -30,7 +30,9 @@ class SessionLimit(ZeroclawError):
 
 
 class SessionBusy(ZeroclawError):
-    """The session could not take this up: others were before it for too long, or the caller left while it waited."""
+    """The session could not take this up: others were before it for too long, too many of them wait, or too long ones, or the caller
+    left while it waited.
+    """
 
     code = "session_busy"
     kind = Kind.LIMIT

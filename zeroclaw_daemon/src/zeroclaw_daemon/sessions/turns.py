@@ -139,7 +139,7 @@ class TurnRunner:
                 if session is None:
                     session = await self._revived(asked)
                 try:
-                    async with self._admitted(ticket, session):
+                    async with self._admitted(asked, session):
                         ended, error = await self._run(asked, session)
                         await asked.sink(ended)
                     break
@@ -178,15 +178,16 @@ class TurnRunner:
         found.append(await self._opener.revive(asked.session_id, claim))
 
     @asynccontextmanager
-    async def _admitted(self, ticket: Ticket, session: LiveSession) -> AsyncGenerator[None]:
+    async def _admitted(self, asked: _Prompt, session: LiveSession) -> AsyncGenerator[None]:
         """Hold the session's permit, if the session still takes turns when it is this turn's turn. One that was cancelled
         before needs no permit, because it does nothing.
 
         :raises _Lost: the session is to be taken up again first.
         """
+        ticket = asked.ticket
         async with AsyncExitStack() as stack:
             with ticket.queueing:
-                await stack.enter_async_context(session.permit.held())
+                await stack.enter_async_context(session.permit.held(len(asked.prompt)))
             if ticket.cause is Cause.CONNECTION_CLOSED:
                 raise SessionBusy("the caller left while the prompt was waiting")
             if ticket.cause is None and (session.closing or not self._sessions.is_live(session)):
