@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import select
 import socket
 import ssl
 import threading
@@ -122,6 +123,13 @@ def eventually(holds: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+def readable(descriptor: int) -> bool:
+    """Whether the system holds bytes, or the end, that nobody has read yet."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def descriptors() -> int:

@@ -102,13 +102,12 @@ def test_a_loop_of_a_transports_own_reads_and_writes_without_waiting(
     net = network({"a.example": [["127.0.0.1"]]})
     with net.dialer.open(ask("a.example", server.port, **PLAIN), soon()) as connection:
         assert connection.receive_now(10) is None
-        assert not connection.readable_now()
+        assert not peers.readable(connection.fileno())
         assert connection.fileno() >= 0
         assert connection.send_now(b"hello") == 5
-        assert peers.eventually(connection.readable_now)
+        assert peers.eventually(lambda: peers.readable(connection.fileno()))
         assert connection.receive_now(10) == b"hello"
     assert connection.fileno() == -1
-    assert connection.readable_now()
     with pytest.raises(ConnectionClosed):
         connection.receive_now(1)
 

@@ -142,7 +142,7 @@ def test_nothing_is_read_while_nothing_is_wanted(peer: Make, opened: Make) -> No
     handler = Handler(opened(server))
     handler.reads = False
     attachment = IoLoop().attach(handler.connection, handler)
-    assert peers.eventually(handler.connection.readable_now)
+    assert peers.eventually(lambda: peers.readable(handler.connection.fileno()))
     assert peers.eventually(lambda: handler.calls == 1)
     attachment.poke()
     assert peers.eventually(lambda: handler.calls == 2)  # the first look and the poke, and no spinning

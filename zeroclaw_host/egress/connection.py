@@ -7,7 +7,6 @@ another thread ends what they wait for.
 from __future__ import annotations
 
 import os
-import select
 import socket
 import ssl
 import threading
@@ -173,18 +172,6 @@ class Connection:
     def closed(self) -> bool:
         """Whether :meth:`close` was called."""
         return self._closed
-
-    def readable_now(self) -> bool:
-        """Whether a read would not wait: bytes or the end are there, or the connection is closed."""
-        try:
-            with self._using():
-                if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
-                    return True
-                poll = select.poll()
-                poll.register(self._socket, READABLE)
-                return bool(poll.poll(0))
-        except ConnectionClosed:
-            return True
 
     # --- end --------------------------------------------------------------------------------------------------------
 
