@@ -61,8 +61,8 @@ def test_a_taken_port_costs_the_gateway_alone(home, zeroclaw, start_daemon) -> N
 @pytest.mark.req("RPC-227")
 def test_without_its_library_the_gateway_says_what_to_install(home, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = Paths.resolve(None, {"HOME": str(home.path)})
-    for name in [name for name in sys.modules if name.startswith("zeroclaw_daemon.rpc.transport.w")]:
-        monkeypatch.delitem(sys.modules, name)
+    for module in ("served", "websocket", "wss"):
+        monkeypatch.delitem(sys.modules, f"zeroclaw_daemon.rpc.transport.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "websockets.server", None)
     listener = app._gateway(Gateway(enabled=True), paths)
     assert listener is not None
