@@ -262,6 +262,21 @@ def test_what_is_refused_does_not(offset: int, data: bytes) -> None:
         staging.append("c", upload, 1, b"b")
 
 
+@pytest.mark.req("RPC-196", "RPC-259")
+def test_what_rests_too_long_makes_room_though_nobody_has_looked_for_it() -> None:
+    staging, clock = staging_of()
+    old = [(holder, begun(staging, holder, digest=None)) for holder in "ccdd"]
+    clock.advance(299.9)
+    with pytest.raises(UploadLimit):
+        begun(staging, "c", digest=None)
+    clock.advance(0.1)
+    begun(staging, "c", digest=None)
+    assert staging.used_bytes == cost(3, "s1", "own", "ag", "f", None)
+    for holder, upload in old:
+        with pytest.raises(UploadUnknown):
+            staging.append(holder, upload, 0, b"a")
+
+
 @pytest.mark.req("RPC-195")
 def test_a_begin_touches_no_other_upload() -> None:
     staging, clock = staging_of()
