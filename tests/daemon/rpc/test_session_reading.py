@@ -16,6 +16,7 @@ from rosters import InForce, config_of, grants
 
 from zeroclaw_daemon.agent.directory import Agent, FixedAgents
 from zeroclaw_daemon.agent.events import MessageChunk
+from zeroclaw_daemon.agent.messages import ToolCall
 from zeroclaw_daemon.agent.providers.base import ModelEvent, ModelRequest, TextDelta
 from zeroclaw_daemon.agent.providers.echo import EchoProvider
 from zeroclaw_daemon.agent.providers.scripted import Pause, ScriptedProvider
@@ -200,12 +201,17 @@ async def test_three_pages_joined_are_the_whole(reading: Serving, mode: str) -> 
 @every_mode
 @pytest.mark.req("RPC-244")
 @pytest.mark.parametrize("limit", [1, 2, 3])
-async def test_pages_may_end_between_a_call_and_its_result(reading: Serving, mode: str, limit: int) -> None:
-    async with reading() as daemon, daemon.connect() as wire:
+async def test_pages_may_end_between_what_was_said_and_what_was_done(
+    reading: Serving, mode: str, limit: int
+) -> None:
+    step = [TextDelta("so"), *(ToolCall(name, "weather", '{"city":1}') for name in "abc")]
+    provider = ScriptedProvider(step, step, [TextDelta("rain")])
+    async with reading(provider=provider) as daemon, daemon.connect() as wire:
         session = await wire.new_session(chatMode=mode)
-        await talk(wire, session, '/tool weather {"city":1}', "and?", '/tool weather {"city":2}')
+        await talk(wire, session, "weather")
         whole = (await wire.call("session/messages", {"sessionId": session}))["messages"]
-        assert [entry["kind"] for entry in whole].count("tool_result") == 2
+        kinds = [entry["kind"] for entry in whole]
+        assert [kinds.count(kind) for kind in ("message", "tool_call", "tool_result")] == [4, 6, 6]
 
         joined: list[Any] = []
         before = len(whole)
