@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -30,8 +31,10 @@ from zeroclaw_daemon.client import (
 from zeroclaw_daemon.clock import ManualClock, SystemClock
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.config.schema import Config, PermissionProfile, User
+from zeroclaw_daemon.rpc import transport
 from zeroclaw_daemon.rpc.server import Server
 from zeroclaw_daemon.rpc.transport import dialing
+from zeroclaw_daemon.rpc.transport.absent import GatewayNotInstalled
 from zeroclaw_daemon.rpc.transport.memory import MemoryListener
 from zeroclaw_daemon.rpc.transport.unix import DaemonUnreachable
 from zeroclaw_daemon.rpc.transport.wss import GatewaySettings, WssListener
@@ -292,4 +295,13 @@ async def test_without_an_address_the_daemon_of_the_installation_is_meant(tmp_pa
     environ = {"HOME": str(tmp_path), "ZEROCLAW_GATEWAY": " ", "ZEROCLAW_SOCKET": str(tmp_path / "s")}
     with pytest.raises(DaemonUnreachable, match=str(tmp_path)):
         async with open_daemon(Paths.resolve(None, environ), environ=environ):
+            pass
+
+
+@pytest.mark.anyio
+async def test_without_its_library_the_gateway_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zeroclaw_daemon.rpc.transport.dialing", None)
+    monkeypatch.delattr(transport, "dialing")
+    with pytest.raises(GatewayNotInstalled):
+        async with open_daemon(environ={"ZEROCLAW_GATEWAY": "wss://example.org"}):
             pass

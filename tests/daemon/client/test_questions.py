@@ -143,7 +143,7 @@ async def test_with_somebody_to_ask_the_daemon_is_told_that_too(meet) -> None:
         return Declined()
 
     async with meet(answer=answer) as (client, daemon), anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: client.initialize(token="secret", asks=True))
+        tasks.start_soon(lambda: client.initialize(token="secret"))
         said = await daemon.introduce()
         assert said["clientCapabilities"] == {"elicitation": {"form": {}}}
         assert said["authToken"] == "secret"

@@ -54,12 +54,14 @@ class DaemonClient(SessionCalls, ConfigCalls, FileCalls):
         approve: Approver | None,
         hear: Hearer | None,
         clock: Clock,
+        asks: bool = False,
     ) -> None:
         self._peer = peer
         self._tasks = tasks
         self._approver = approve
         self._hear = hear
         self._clock = clock
+        self._asks = asks
         self._turns: dict[str, list[Turn]] = defaultdict(list)
         self._asking: dict[str, set[anyio.CancelScope]] = defaultdict(set)
         self._generation = 0
@@ -79,14 +81,14 @@ class DaemonClient(SessionCalls, ConfigCalls, FileCalls):
         """
         return await self._peer.call(method, params)
 
-    async def initialize(
-        self, *, token: str | None = None, provider: str | None = None, asks: bool = False
-    ) -> InitializeResult:
-        """Introduce this client; :func:`open_client` does it. Later, it replaces what was agreed on (RPC-046).
+    async def initialize(self, *, token: str | None = None, provider: str | None = None) -> InitializeResult:
+        """Introduce this client; :func:`open_client` does it. Later, it replaces whom the client acts for (RPC-046); whether a
+        person can be asked stays as it was said there.
 
-        :param asks: whether a person can be asked.
+        :raises RemoteError: the daemon refused; what was agreed on before stays.
+        :raises ConnectionLost: the daemon is gone.
         """
-        capabilities: dict[str, JsonValue] = {"elicitation": {"form": {}}} if asks else {}
+        capabilities: dict[str, JsonValue] = {"elicitation": {"form": {}}} if self._asks else {}
         params: dict[str, JsonValue] = {"clientCapabilities": capabilities}
         if token is not None:
             params["authToken"] = token
@@ -251,11 +253,13 @@ async def open_client(
             connected(transport, clock=clock, answers=answers) as peer,
             anyio.create_task_group() as tasks,
         ):
-            client = DaemonClient(peer, tasks, approve=approve, hear=hear, clock=clock or SystemClock())
+            client = DaemonClient(
+                peer, tasks, approve=approve, hear=hear, clock=clock or SystemClock(), asks=answer is not None
+            )
             clients.append(client)
             with peer.hearing(client.heard):
                 try:
-                    await client.initialize(token=token, provider=provider, asks=answer is not None)
+                    await client.initialize(token=token, provider=provider)
                     yield client
                 finally:
                     tasks.cancel_scope.cancel()

@@ -161,7 +161,7 @@ async def connect(
     clock = clock or SystemClock()
     tls = await anyio.to_thread.run_sync(_trusting, authority) if place.uri.secure else None
     with clock.move_on_after(seconds), ExitStack() as undo:
-        stream = SocketStream(await _dialed(place))
+        stream = SocketStream(await _dialed(place), whole=True)
         transport = DialedWebSocket(stream, place, tls=tls, clock=clock, limits=limits or WebSocketLimits())
         undo.callback(transport.close)
         await transport.open()
