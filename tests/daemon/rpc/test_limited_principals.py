@@ -118,6 +118,7 @@ async def test_whoever_sees_everything_is_told_that_a_session_is_not_there_and_u
         assert (await ann.call("session/state", {"sessionId": of_ann}))["state"] == "idle"
 
 
+@pytest.mark.req("RPC-066")
 async def test_status_lists_the_own_sessions_of_a_limited_caller_and_all_of_whoever_sees_all(
     serving: Serving,
 ) -> None:

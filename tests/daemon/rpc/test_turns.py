@@ -146,6 +146,8 @@ async def test_a_cancelled_turn_is_answered_with_what_it_had(serving: Serving) -
         session = await wire.new_session()
         await wire.send(prompt_frame(session, "hi"))
         await pause.reached.wait()
+        assert (await wire.call("status"))["sessionIds"] == [session]
+        assert (await wire.call("session/state", {"sessionId": session}))["state"] == "running"
         assert (await wire.call("session/cancel", {"sessionId": session})) == {
             "sessionId": session,
             "cancelled": True,
