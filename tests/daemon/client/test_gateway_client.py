@@ -279,6 +279,9 @@ async def test_an_address_that_is_none_is_refused_before_anything_is_sent(url: s
         await dialing.connect(url)
     assert caught.value.details == {"fault": REFUSED[url]}
     assert "SECRET" not in caught.value.message
+    with pytest.raises(dialing.GatewayAddressInvalid, match="ZEROCLAW_GATEWAY: this is no address"):
+        async with open_daemon(environ={"ZEROCLAW_GATEWAY": url}):
+            pass
 
 
 @given(st.text(max_size=40) | st.text("ws:/[]@?#.1a", max_size=20).map(lambda rest: f"wss://{rest}"))

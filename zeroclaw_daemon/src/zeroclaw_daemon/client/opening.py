@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -40,19 +40,24 @@ async def open_daemon(
     :raises ZeroclawError: the gateway cannot be reached or is not trusted; see :func:`.dialing.connect`.
     :raises RemoteError: the daemon refused.
     """
-    transport = await (_gateway(environ) or connect(Path((paths or Paths.resolve(None, environ)).endpoint)))
+    url = environ.get(GATEWAY_VARIABLE, "").strip()
+    if url:
+        transport: Transport = await _dialed(url, environ)
+    else:
+        transport = await connect(Path((paths or Paths.resolve(None, environ)).endpoint))
     token = environ.get(TOKEN_VARIABLE, "").strip() or None
     async with open_client(transport, token=token, approve=approve, answer=answer, hear=hear) as client:
         yield client
 
 
-def _gateway(environ: Mapping[str, str]) -> Awaitable[Transport] | None:
-    url = environ.get(GATEWAY_VARIABLE, "").strip()
-    if not url:
-        return None
+async def _dialed(url: str, environ: Mapping[str, str]) -> Transport:
     try:
         from zeroclaw_daemon.rpc.transport import dialing
     except ImportError as error:
         raise GatewayNotInstalled(error.name or "a library") from error
     authority = environ.get(AUTHORITY_VARIABLE, "").strip()
-    return dialing.connect(url, authority=Path(authority).expanduser() if authority else None)
+    try:
+        return await dialing.connect(url, authority=Path(authority).expanduser() if authority else None)
+    except dialing.GatewayAddressInvalid as error:
+        words = f"{GATEWAY_VARIABLE}: {error.message}"
+        raise dialing.GatewayAddressInvalid(words, details=error.details) from None
