@@ -57,7 +57,7 @@ async def _dialed(url: str, environ: Mapping[str, str]) -> Transport:
         raise GatewayNotInstalled(error.name or "a library") from error
     authority = environ.get(AUTHORITY_VARIABLE, "").strip()
     try:
-        return await dialing.connect(url, authority=Path(authority).expanduser() if authority else None)
+        return await dialing.connect(url, authority=Path(authority) if authority else None)
     except dialing.GatewayAddressInvalid as error:
         words = f"{GATEWAY_VARIABLE}: {error.message}"
         raise dialing.GatewayAddressInvalid(words, details=error.details) from None
