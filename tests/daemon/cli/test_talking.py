@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from pseudo_terminal import PseudoTerminal
 
+from zeroclaw_daemon.cli.local_path import local_path
+from zeroclaw_host.errors import UsageError
+
 CTRL_C, CTRL_D = "\x03", "\x04"
 READY = "\n> "
 
@@ -155,13 +158,14 @@ def test_away_from_a_terminal_lines_are_said_in_turn_and_nobody_is_asked(home, z
     [
         (b"//fail boom\n/dance\nhello\n", 7, "hello\n", ["boom", "there is no command /dance; /help lists them"]),
         (b"/attach missing\n//fail boom\nhello\n", 3, "hello\n", ["missing cannot be read: No such file", "boom"]),
+        (b"/attach a\x00b\nhello\n", 2, "hello\n", ["a path has no null characters"]),
         (b"x" * 8 * 1024 * 1024 + b"\nhello\n", 8, "hello\n", ["a line may have 8388608 bytes"]),
         (b"hello\n\xff\nnever\n", 2, "hello\n", ["standard input is not UTF-8"]),
     ],
-    ids=["refused", "unreadable", "too long", "no text"],
+    ids=["refused", "unreadable", "no path", "too long", "no text"],
 )  # fmt: skip
 def test_away_from_a_terminal_the_first_failure_is_the_status_and_the_rest_is_said(
-    zeroclaw_process, said: bytes, status: int, out: str, err: list[str]
+    zeroclaw, zeroclaw_process, said: bytes, status: int, out: str, err: list[str]
 ) -> None:
     outcome = zeroclaw_process("chat", said=said)
     assert (outcome.status, outcome.out) == (status, out)
@@ -169,4 +173,13 @@ def test_away_from_a_terminal_the_first_failure_is_the_status_and_the_rest_is_sa
     assert [
         line.removeprefix("error: ").startswith(words) for line, words in zip(told, err, strict=True)
     ] == [True for _ in err], told
-    assert zeroclaw_process("status", "--json").json["sessionIds"] == []
+    assert zeroclaw("status", "--json").json["sessionIds"] == []
+
+
+def test_a_path_that_no_shell_has_read_may_begin_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert [str(local_path(text)) for text in ("~", "~/a", "~bob/a", "a~", "/~/a")] == [
+        "/home/ada", "/home/ada/a", "~bob/a", "a~", "/~/a",
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="null"):
+        local_path("a\0b")

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -14,6 +13,7 @@ import anyio
 from zeroclaw_daemon.cli.calling import as_daemon_error, daemon
 from zeroclaw_daemon.cli.config_values import MAX_INPUT_BYTES
 from zeroclaw_daemon.cli.interrupts import Interrupts
+from zeroclaw_daemon.cli.local_path import local_path
 from zeroclaw_daemon.cli.output import report
 from zeroclaw_daemon.cli.person import Person, refusing
 from zeroclaw_daemon.cli.transcript import show
@@ -230,7 +230,7 @@ class Conversation:
         if not rest:
             raise UsageError("say which: /attach PATH")
         with anyio.CancelScope() as scope, self._interrupts.calling(scope.cancel):
-            entry = await self._client.upload_file(self._id, _path(rest))
+            entry = await self._client.upload_file(self._id, local_path(rest))
             self._files.append(entry)
             self._view.beside(f"{rest} goes with what you say next, as {entry.marker}")
             return
@@ -253,10 +253,6 @@ class Conversation:
                 return input(PROMPT)
             except EOFError:
                 return None
-
-
-def _path(text: str) -> Path:
-    return Path(text).expanduser()
 
 
 def _piped_line() -> str | None:

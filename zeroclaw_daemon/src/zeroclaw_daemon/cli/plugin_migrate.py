@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from zeroclaw_daemon.cli.environment import JsonOption, environment, usable_snapshot
+from zeroclaw_daemon.cli.local_path import local_path
 from zeroclaw_daemon.cli.output import error_json, error_lines, say, say_json
 from zeroclaw_daemon.cli.progress import Activity
 from zeroclaw_daemon.cli.remedies import Place
@@ -44,7 +44,7 @@ def migrate(
         open_host(snapshot, current.paths, rows=rows) as host,
         Activity(f"moving what is in {visible(source)}") as activity,
     ):
-        results = list(host.migrate(Path(source).expanduser(), on_compile=activity.compiling))
+        results = list(host.migrate(local_path(source), on_compile=activity.compiling))
     if as_json:
         say_json({"results": [_json(result, current.place) for result in results]})
     else:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from zeroclaw_daemon.cli.egress_view import egress_json, report_of, say_egress
 from zeroclaw_daemon.cli.environment import Environment, JsonOption, environment, usable_snapshot
+from zeroclaw_daemon.cli.local_path import local_path
 from zeroclaw_daemon.cli.output import error_json, error_lines, say, say_json, warn
 from zeroclaw_daemon.cli.progress import Activity
 from zeroclaw_daemon.cli.registry import registry_client
@@ -84,7 +84,7 @@ def update(
         Activity(f"updating {what}") as activity,
     ):
         offer: Offer = (
-            DirectoryOffer(Path(source).expanduser())
+            DirectoryOffer(local_path(source))
             if source is not None
             else RegistryOffer(
                 registry_client(current, registry, snapshot),
