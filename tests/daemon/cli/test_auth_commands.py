@@ -84,6 +84,20 @@ def tokens_file(home) -> Path:
     return home.config_file.with_name("paired-tokens.json")
 
 
+def test_whoever_may_only_talk_talks(home, zeroclaw, start_daemon) -> None:
+    home.configure(
+        ROSTER.replace('system = ["read"]\n', "").replace('["create", "read"]', '["create", "execute"]')
+    )
+    start_daemon()
+    env = {"ZEROCLAW_AUTH_TOKEN": zeroclaw("auth", "pair", "ada", "--json").json["token"]}
+    outcome = zeroclaw("prompt", "--agent", "assistant", "hello", env=env)
+    assert (outcome.status, outcome.out, outcome.err) == (0, "hello\n", "")
+    nobody = zeroclaw("prompt", "hello", env=env)
+    assert (nobody.status, nobody.out) == (2, "")
+    assert "say whom to ask with --agent" in nobody.err
+    assert "system:read" in nobody.err
+
+
 @pytest.mark.req("RPC-238", "RPC-052")
 def test_a_paired_token_binds_its_user_until_it_is_unpaired(home, zeroclaw, start_daemon) -> None:
     home.configure(ROSTER)

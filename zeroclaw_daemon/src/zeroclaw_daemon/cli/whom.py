@@ -55,7 +55,8 @@ async def close_conversation(client: DaemonClient, session_id: str) -> None:
             with suppress(ConnectionLost):
                 await client.close_session(session_id)
     except RemoteError as error:
-        if error.reason != "session_not_found":  # a turn that failed or was cut off has ended it already
+        # A turn that failed or was cut off has ended it already. Who may not end it leaves it to its idleness.
+        if error.reason not in ("session_not_found", "forbidden"):
             raise
 
 
@@ -84,9 +85,16 @@ def _was_spoken_in(row: ListedSession) -> bool:
 async def only_agent(client: DaemonClient) -> str:
     """The agent that is meant when none is named.
 
-    :raises UsageError: there are several and none is the built-in one.
+    :raises UsageError: there are several and none is the built-in one, or the caller may not know which there are.
     """
-    told = (await client.status()).to_json()
+    try:
+        told = (await client.status()).to_json()
+    except RemoteError as error:
+        if error.reason != "forbidden":
+            raise
+        raise UsageError(
+            f"say whom to ask with --agent; this user may not be told who there is: {error.message}"
+        ) from None
     agents: list[str] = told.get("agents", [DEFAULT_AGENT])
     if DEFAULT_AGENT in agents:
         return DEFAULT_AGENT
