@@ -72,7 +72,8 @@ class Repeat(Tool):
 
 
 async def call(tool: Tool, arguments: str, name: str = "repeat") -> ToolResult:
-    return await ToolRegistry([tool]).call(ToolCall("1", name, arguments), CallSite({"agent": "a"}))
+    checked = ToolRegistry([tool]).checked(ToolCall("1", name, arguments))
+    return checked if isinstance(checked, ToolResult) else await checked.run(CallSite({"agent": "a"}))
 
 
 async def test_a_good_call_runs_the_tool_with_its_arguments() -> None:
@@ -85,7 +86,8 @@ async def test_an_unknown_tool_is_a_failure_that_names_the_known_ones() -> None:
     result = await call(Repeat(), "{}", name="other")
     assert not result.success
     assert result.error == "there is no tool other; the tools are: repeat"
-    assert (await ToolRegistry().call(ToolCall("1", "x", "{}"), CallSite())).error is not None
+    nothing = ToolRegistry().checked(ToolCall("1", "x", "{}"))
+    assert nothing == ToolResult(False, "", "there is no tool x; the tools are: none")
 
 
 @pytest.mark.parametrize(

@@ -110,13 +110,6 @@ class ToolRegistry:
             return _failure(complaint)
         return CheckedCall(tool, cast("dict[str, JsonValue]", arguments))
 
-    async def call(self, call: ToolCall, call_site: CallSite) -> ToolResult:
-        """Make one call, without asking anybody. Never raises for what a model or a tool did wrong: the result says it, with
-        its causes.
-        """
-        checked = self.checked(call)
-        return checked if isinstance(checked, ToolResult) else await checked.run(call_site)
-
     def _complaint(self, tool: Tool, arguments: JsonValue) -> str | None:
         """What is wrong with these arguments, or None."""
         try:
