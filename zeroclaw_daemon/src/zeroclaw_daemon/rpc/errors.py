@@ -245,8 +245,8 @@ class RemoteError(ZeroclawError):
                 return None
 
 
-def code_of(error: ZeroclawError) -> int:
-    """The JSON-RPC code of an error."""
+def code_of(error: ZeroclawError | type[ZeroclawError]) -> int:
+    """The JSON-RPC code of an error, or of every error of a class."""
     return CODES.get(error.code, KIND_CODES[error.kind])
 
 

@@ -9,7 +9,7 @@ from zeroclaw_daemon.rpc.description.examples import Example, example_of
 from zeroclaw_daemon.rpc.description.failures import Failure, failures_of
 from zeroclaw_daemon.rpc.description.schemas import Schema, params_schema, result_schema
 from zeroclaw_daemon.rpc.description.words import first_sentence, plain, servers
-from zeroclaw_daemon.rpc.errors import CODES, KIND_CODES
+from zeroclaw_daemon.rpc.errors import code_of
 from zeroclaw_daemon.rpc.methods.table import TABLE, Signature
 from zeroclaw_daemon.strict_json import JsonValue
 
@@ -34,11 +34,6 @@ def openrpc(version: str) -> dict[str, JsonValue]:
         "info": {"title": "zeroclaw daemon", "version": version, "description": _ABOUT},
         "methods": [_method(row) for row in TABLE.values()],
     }
-
-
-def code_of(failure: Failure) -> int:
-    """The JSON-RPC code of an error."""
-    return CODES.get(failure.code, KIND_CODES[failure.kind])
 
 
 def _method(row: Signature) -> dict[str, JsonValue]:
