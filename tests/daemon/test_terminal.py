@@ -32,6 +32,14 @@ def test_what_is_said_arrives_in_order(pipe: tuple[int, int]) -> None:
     assert os.read(pipe[0], 4096).decode() == "é 0\né 1\né 2\n"
 
 
+def test_bytes_of_a_path_that_are_no_text_are_shown_and_silence_nothing(pipe: tuple[int, int]) -> None:
+    terminal = Terminal(pipe[1])
+    terminal.say("it is " + os.fsdecode(b"/tmp/caf\xe9"))
+    terminal.say("and goes on")
+    terminal.close()
+    assert os.read(pipe[0], 4096) == b"it is /tmp/caf\\udce9\nand goes on\n"
+
+
 def test_a_reader_that_reads_nothing_holds_nobody_up_and_is_told_what_it_missed(
     pipe: tuple[int, int],
 ) -> None:

@@ -68,7 +68,8 @@ class Terminal:
 
     def _put(self, text: str) -> bool:
         """Write it all; False once the descriptor takes nothing any more."""
-        rest = memoryview(f"{text}\n".encode())
+        # A path may hold bytes that are no text.
+        rest = memoryview(f"{text}\n".encode(errors="backslashreplace"))
         try:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]

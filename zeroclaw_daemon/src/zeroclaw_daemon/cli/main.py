@@ -46,6 +46,10 @@ Add a plugin and let agents use it:
   zeroclaw config set plugins.auto_discover true
 
 Everything lives in ~/.zeroclaw. --config-dir, or ZEROCLAW_CONFIG_DIR, names another place.
+
+With ZEROCLAW_GATEWAY, the address of another daemon's gateway, and ZEROCLAW_AUTH_TOKEN, the commands that talk with a
+daemon (status, reload, prompt, chat, rpc, sessions) talk with that one.
+
 Exit statuses: 0 done, 1 internal fault, 2 wrong usage, 3 bad input, 4 refused by policy, 5 not found, 6 conflict,
 7 unavailable, 8 a limit was reached, 9 a plugin failed.
 """
