@@ -19,7 +19,7 @@ from zeroclaw_daemon.clock import ManualClock
 from zeroclaw_daemon.sessions.errors import NoActiveTurn, SessionBusy, SessionNotFound, TurnFailed
 from zeroclaw_daemon.sessions.lifecycle import SessionLifecycle
 from zeroclaw_daemon.sessions.live import ChatMode, LiveSession, LiveSessions
-from zeroclaw_daemon.sessions.opening import Opening, SessionOpener
+from zeroclaw_daemon.sessions.opening import Claim, Opening, SessionOpener
 from zeroclaw_daemon.sessions.permit import MAX_WAITING_CHARACTERS
 from zeroclaw_daemon.sessions.store.records import Verdict
 from zeroclaw_daemon.sessions.ticket import Cause, Outcome, SessionEvent, Ticket, TurnEnded
@@ -212,6 +212,23 @@ async def test_a_provider_that_breaks_its_promise_fails_its_turn_alone() -> None
             with pytest.raises(TurnFailed, match="KeyError") as caught:
                 await house.runner.start("s", "hi", house.sink).ended()
             assert "secret" not in caught.value.message
+
+
+async def test_a_store_that_breaks_its_promise_when_a_session_is_taken_up_fails_that_prompt_alone() -> None:
+    house = House([TextDelta("fine")])
+
+    class Breaking(SessionOpener):
+        async def revive(self, session_id: str, claim: Claim) -> LiveSession:
+            raise KeyError("secret")
+
+    opener = Breaking(house.sessions, house.agents)
+    house.runner = TurnRunner(house.sessions, house.agents, opener=opener, clock=house.clock)
+    async with house.open():
+        with pytest.raises(TurnFailed, match="KeyError") as caught:
+            await house.runner.start("gone", "hi", house.sink, claim=Claim(lambda *_: None)).ended()
+        assert "secret" not in caught.value.message
+        assert caught.value.__cause__ is None
+        assert (await house.runner.start("s", "hi", house.sink).ended()).content == "fine"
 
 
 async def test_an_agent_that_went_away_fails_the_turn() -> None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 import anyio.abc
@@ -39,6 +39,8 @@ CANCEL_GRACE_SECONDS: Final = 5.0
 _NO_JOURNAL: Final = NoJournal()
 _NOBODY: Final = Claim(lambda _owner, _alias: None)
 """Whose prompt it is that the daemon itself asks for: it takes up nothing, and nobody is asked for it."""
+
+Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 
@@ -166,16 +168,10 @@ class TurnRunner:
             if session is not None:
                 asked.claim.allows(session.owner, session.agent_alias)
             else:
-                found: list[LiveSession] = []
-                failure = await self._failure_of(asked.session_id, self._revive(asked.claim, asked, found))
-                if failure is not None:
-                    raise failure
-                session = found[0]
+                revival = self._opener.revive(asked.session_id, asked.claim)
+                session = await self._result_of(asked.session_id, revival)
             session.prompts.append(asked.ticket)
             return session
-
-    async def _revive(self, claim: Claim, asked: _Prompt, found: list[LiveSession]) -> None:
-        found.append(await self._opener.revive(asked.session_id, claim))
 
     @asynccontextmanager
     async def _admitted(self, asked: _Prompt, session: LiveSession) -> AsyncGenerator[None]:
@@ -250,14 +246,24 @@ class TurnRunner:
     async def _failure_of(self, session_id: str, step: Awaitable[None]) -> ZeroclawError | None:
         """Why a step of a turn did not succeed, or None where it did."""
         try:
-            await step
+            await self._result_of(session_id, step)
         except ZeroclawError as error:
             return error
-        except Exception as error:
-            # A provider or store that breaks its promise fails this turn and nothing else.
-            logger.exception("a turn of session %s failed unexpectedly", session_id)
-            return TurnFailed(f"the turn failed unexpectedly ({type(error).__name__})")
         return None
+
+    async def _result_of(self, session_id: str, step: Awaitable[Result]) -> Result:
+        """What a step of a turn comes to.
+
+        :raises ZeroclawError: why it did not succeed. A provider or store that breaks its promise fails this turn and nothing else.
+        """
+        try:
+            return await step
+        except ZeroclawError:
+            raise
+        except Exception as error:
+            logger.exception("a turn of session %s failed unexpectedly", session_id)
+            # Not chained: what the error says is for the log alone.
+            raise TurnFailed(f"the turn failed unexpectedly ({type(error).__name__})") from None
 
     async def _conclude(
         self, work: _Work, session: LiveSession, journal: TurnJournal
