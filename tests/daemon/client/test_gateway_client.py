@@ -254,6 +254,8 @@ async def test_a_file_of_authorities_that_is_none_is_named(tmp_path: Path, conte
     with pytest.raises(dialing.AuthorityFileUnusable, match=r"authority\.pem") as caught:
         await dialing.connect("wss://127.0.0.1:1", authority=file)
     assert caught.value.details == {"path": str(file)}
+    with pytest.raises(dialing.AuthorityFileUnusable):
+        await dialing.connect("wss://127.0.0.1:1", authority=Path("no\0path"))
 
 
 REFUSED = {

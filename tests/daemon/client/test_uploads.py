@@ -153,6 +153,7 @@ async def test_a_file_that_cannot_be_sent_is_refused_before_the_daemon_is_asked(
             ("large", "has more than 10 bytes"),
             ("missing", "cannot be read: No such file or directory"),
             (".", "is no regular file"),
+            ("no\0path", "cannot be read: its name is none"),
         ):
             with pytest.raises(FileUnusable, match=said):
                 await client.upload_file("s", tmp_path / name, limit=10)

@@ -180,8 +180,9 @@ def _read(path: Path, limit: int) -> bytes:
                 raise FileUnusable(f"{path} is no regular file", details={"path": str(path)})
             with open(descriptor, "rb", closefd=False) as file:
                 data = file.read(limit + 1)
-    except OSError as error:
-        raise FileUnusable(f"{path} cannot be read: {error.strerror}", details={"path": str(path)}) from error
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "its name is none"
+        raise FileUnusable(f"{path} cannot be read: {why}", details={"path": str(path)}) from error
     if len(data) > limit:
         raise FileUnusable(
             f"{path} has more than {limit} bytes, the most that a file may have",

@@ -198,12 +198,16 @@ async def _dialed(place: Place) -> socket.socket:
 def _trusting(authority: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=authority)
-    except OSError as error:  # what TLS objects to is one too
-        why = "it holds none" if isinstance(error, ssl.SSLError) else os.strerror(error.errno or 0)
-        raise AuthorityFileUnusable(
-            f"the certificates to trust cannot be read from {authority}: {why}",
-            details={"path": str(authority)},
-        ) from error
+    except (ssl.SSLError, ValueError) as error:
+        raise _unusable(authority, "it holds none") from error
+    except OSError as error:
+        raise _unusable(authority, os.strerror(error.errno or 0)) from error
+
+
+def _unusable(authority: Path | None, why: str) -> AuthorityFileUnusable:
+    return AuthorityFileUnusable(
+        f"the certificates to trust cannot be read from {authority}: {why}", details={"path": str(authority)}
+    )
 
 
 def _bracketed(host: str) -> str:
