@@ -28,14 +28,17 @@ async def test_a_command_that_is_broken_off_still_closes_it_and_waits_for_that(m
         await daemon.answer(request, {"sessionId": "s", "closed": True})
 
 
-async def test_one_that_has_ended_already_is_closed_enough_and_a_refusal_is_told(meet) -> None:
+async def test_one_that_has_ended_already_or_is_not_to_be_ended_is_closed_enough_and_a_failure_is_told(
+    meet,
+) -> None:
     async with meet() as (client, daemon), anyio.create_task_group() as tasks:
-        tasks.start_soon(close_conversation, client, "s")
-        await daemon.refuse(await daemon.asked("session/close"), -32000, "no", reason="session_not_found")
+        for code, reason in ((-32000, "session_not_found"), (-32012, "forbidden")):
+            tasks.start_soon(close_conversation, client, "s")
+            await daemon.refuse(await daemon.asked("session/close"), code, "no", reason=reason)
 
         async def refused() -> None:
             with pytest.raises(RemoteError):
                 await close_conversation(client, "s")
 
         tasks.start_soon(refused)
-        await daemon.refuse(await daemon.asked("session/close"), -32012, "no", reason="forbidden")
+        await daemon.refuse(await daemon.asked("session/close"), -32002, "no", reason="session_busy")
