@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import select
 import socket
@@ -29,6 +30,9 @@ _LOOK_SECONDS: Final = 0.02
 class SocketStream:
     """The bytes of one connected socket, which it owns from now on.
 
+    Between two reads the socket stays registered with the event loop, since to register it takes longer than to read from it.
+    Where something comes that nobody waits for, it is registered no more: unread bytes would keep the loop awake.
+
     :param whole: whether a peer that will send no more is gone altogether.
     """
 
@@ -37,21 +41,22 @@ class SocketStream:
         self._hang_up = getattr(select, "POLLRDHUP", 0) if whole else 0
         self._socket = connected
         self._drained = True
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: asyncio.Future[None] | None = None
+        self._wanted = 0
+        self._received: bytes | None = None
 
     async def read(self, max_bytes: int) -> bytes:
         """Some bytes; none once the peer will send no more, for whatever reason."""
         # Bytes that are there already must not keep the event loop from everybody else, so this always lets others run.
-        await (self._readable() if self._drained else anyio.lowlevel.checkpoint())
-        while True:
-            try:
-                data = self._socket.recv(max_bytes)
-            except BlockingIOError:
-                await self._readable()
-            except OSError:
-                return b""
-            else:
-                self._drained = len(data) < max_bytes
-                return data
+        if self._drained and self._received is None:
+            await self._readable(max_bytes)
+        else:
+            await anyio.lowlevel.checkpoint()
+        while (data := self._taken(max_bytes)) is None:
+            await self._readable(max_bytes)
+        self._drained = len(data) < max_bytes
+        return data
 
     async def write(self, data: memoryview) -> int:
         """Write as much as the system takes now; waits until it takes something.
@@ -91,12 +96,64 @@ class SocketStream:
     def close(self) -> None:
         """Close the socket. Calling it again does nothing."""
         if self._socket.fileno() >= 0:
+            self._unregister()
+            if self._waiting is not None and not self._waiting.done():
+                self._waiting.set_result(None)
             anyio.notify_closing(self._socket)
             self._socket.close()
 
-    async def _readable(self) -> None:
-        with suppress(anyio.ClosedResourceError):
-            await anyio.wait_readable(self._socket)
+    async def _readable(self, max_bytes: int) -> None:
+        """Wait until there is something to take, or this side is closed."""
+        if self._socket.fileno() < 0:
+            return
+        if (loop := self._registered()) is None:
+            with suppress(anyio.ClosedResourceError):
+                await anyio.wait_readable(self._socket)
+            return
+        if self._waiting is not None:
+            raise anyio.BusyResourceError("reading from")
+        self._wanted = max_bytes
+        self._waiting = loop.create_future()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+
+    def _registered(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop, which tells of bytes from now on; None where it cannot, as on Windows, or is another library's."""
+        if self._loop is None:
+            try:
+                loop = asyncio.get_running_loop()
+                loop.add_reader(self._socket.fileno(), self._receive)
+            except RuntimeError:
+                return None
+            self._loop = loop
+        return self._loop
+
+    def _unregister(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop = None
+
+    def _receive(self) -> None:
+        """Take what came. It is kept until a read has it, for the one that waits may be cancelled before it has."""
+        if self._waiting is None or self._waiting.done():
+            self._unregister()
+        elif (data := self._taken(self._wanted)) is not None:
+            self._received = data
+            self._waiting.set_result(None)
+
+    def _taken(self, max_bytes: int) -> bytes | None:
+        """What there is now; None where there is nothing yet."""
+        if (data := self._received) is not None:
+            self._received = data[max_bytes:] or None
+            return data[:max_bytes]
+        try:
+            return self._socket.recv(max_bytes)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return b""
 
 
 async def accepted(listening: socket.socket) -> tuple[socket.socket, object]:
