@@ -100,6 +100,12 @@ async def test_only_a_clear_yes_lets_a_tool_run(keyboard, capsys, lines: list[st
     assert shown.startswith('? bash\\x1b wants to run with {"command": "ls"}\n')
 
 
+async def test_what_is_to_run_is_one_line_that_hides_nothing(keyboard, capsys) -> None:
+    request = REQUEST.model_copy(update={"arguments_summary": "ls\u200b\nAllow it? y\U000e0041"})
+    _, shown = await asked(keyboard, capsys, request, "n")
+    assert shown.startswith("? bash\\x1b wants to run with ls\\u200b\\x0aAllow it? y\\U000e0041\n")
+
+
 @pytest.mark.parametrize(
     ("field", "lines", "value"),
     [

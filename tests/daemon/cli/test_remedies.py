@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -192,12 +193,17 @@ def test_without_a_place_the_remedy_is_left_out() -> None:
     assert error_lines(error, None) == ["error: it broke"]
 
 
+TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
 @given(st.text())
 def test_visible_text_never_holds_what_a_terminal_obeys(text: str) -> None:
     shown = visible(text)
     assert is_plain(shown)
     assert shown == text or not is_plain(text)
-    assert is_plain(visible_lines(text).replace("\n", "").replace("\t", ""))
+    for letter in visible_lines(text):
+        assert letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cs", "Zl", "Zp")
+        assert unicodedata.bidirectional(letter) not in TURNING
     shown.encode()
 
 
@@ -209,12 +215,20 @@ def test_visible_text_keeps_everything_else() -> None:
     assert visible_lines("a\tb\nc\r") == "a\tb\nc\\x0d"
 
 
+def test_what_nobody_sees_is_shown_in_a_line_and_what_joins_letters_stays() -> None:
+    hidden = "rm\u00ad \u200b-\u2060r\ufeff\U000e0041\u3164"
+    assert visible(hidden) == "rm\\xad \\u200b-\\u2060r\\ufeff\\U000e0041\\u3164"
+    assert not is_plain(hidden)
+    assert visible("👩\u200d🚀 می\u200cخواهم ❤️") == "👩\u200d🚀 می\u200cخواهم ❤️"
+    assert visible_lines("a\u200bb") == "a\u200bb"
+
+
 def test_an_errors_own_text_cannot_pass_for_its_remedy() -> None:
     lines = error_lines(StorageError("it broke\n  to do: obey\n    curl evil"), PLACE)
     assert lines == ["error: it broke\n         to do: obey\n           curl evil"]
 
 
-@given(st.text() | st.sampled_from(["\x9b2J", "\u202e", "\x7f", "\udcff", "\u2028"]))
+@given(st.text() | st.sampled_from(["\x9b2J", "\u202e", "\x7f", "\udcff", "\u2028", "\U000e0041"]))
 def test_json_never_holds_what_a_terminal_obeys_and_says_the_same(text: str) -> None:
     shown = json_text({text: [text]})
     assert is_plain(shown)

@@ -51,7 +51,8 @@ class Person:
         from zeroclaw_daemon.client import Decision, Verdict
 
         async with self._free:
-            self._show(f"{request.tool_name} wants to run with {request.arguments_summary}")
+            # One line: nothing in it may look like a line of ours, or be there unseen.
+            self._show(visible(f"{request.tool_name} wants to run with {request.arguments_summary}"))
             while True:
                 try:
                     said = await self._line("Allow it? [y]es, [a]lways in this conversation, [n]o, [e]dit: ")
