@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from zeroclaw_daemon.agent.directory import Agent, FixedAgents
@@ -23,7 +24,7 @@ from zeroclaw_daemon.sessions.opening import Claim, Opening, SessionOpener
 from zeroclaw_daemon.sessions.permit import MAX_WAITING_CHARACTERS
 from zeroclaw_daemon.sessions.store.records import Verdict
 from zeroclaw_daemon.sessions.ticket import Cause, Outcome, SessionEvent, Ticket, TurnEnded
-from zeroclaw_daemon.sessions.turns import TurnRunner
+from zeroclaw_daemon.sessions.turns import CANCEL_GRACE_SECONDS, TurnRunner
 from zeroclaw_host.errors import StorageError
 
 pytestmark = pytest.mark.anyio
@@ -119,6 +120,36 @@ async def test_what_cannot_be_written_is_not_told_and_fails_the_turn(fails_at: s
         assert bool(house.provider.requests) is (fails_at != "begin")
         assert session.running is None
         assert not session.busy
+
+
+@pytest.mark.req("RPC-254")
+async def test_nothing_follows_the_end_of_a_turn_that_was_given_up_while_a_disk_held_it_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written, lets_go = anyio.Event(), anyio.Event()
+    write = Journal.record
+
+    async def record(self: Journal, session: LiveSession, ticket: Ticket, event: TurnEvent) -> None:
+        written.set()
+        await lets_go.wait()
+        await write(self, session, ticket, event)
+
+    monkeypatch.setattr(Journal, "record", record)
+    house = House([TextDelta("late")])
+    async with house.open():
+        ticket = house.runner.start("s", "hi", house.sink)
+        await written.wait()
+        ticket.cancel(Cause.CLIENT)
+        while not house.clock.waits:
+            await anyio.lowlevel.checkpoint()
+        house.clock.advance(CANCEL_GRACE_SECONDS)
+        ended = await ticket.ended()
+        assert ended.outcome is Outcome.CANCELLED
+        lets_go.set()
+        await ticket.idle.wait()
+    assert [entry for entry in house.log if isinstance(entry, tuple) and entry[0] == "told"] == [
+        ("told", ended)
+    ]
 
 
 async def test_a_cancelled_turn_stays_in_the_conversation_with_a_note() -> None:

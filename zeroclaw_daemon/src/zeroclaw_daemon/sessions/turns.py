@@ -198,14 +198,17 @@ class TurnRunner:
         journal = self._journals.get(session.mode, _NO_JOURNAL)
 
         async def emit(event: TurnEvent) -> None:
-            if session.running is not ticket:  # given up; all that is left of it is to hear so
+            if session.running is ticket:
+                # What the turn has heard is written even if it is cancelled now: what is kept and what the model knows agree.
+                with anyio.CancelScope(shield=True):
+                    work.unwritten = True
+                    await journal.record(session, ticket, event)
+                    work.unwritten = False
+            if (
+                session.running is not ticket
+            ):  # given up, maybe meanwhile; all that is left of it is to hear so
                 await anyio.lowlevel.checkpoint()
                 return
-            # What the turn has heard is written even if it is cancelled now: what is kept and what the model knows agree.
-            with anyio.CancelScope(shield=True):
-                work.unwritten = True
-                await journal.record(session, ticket, event)
-                work.unwritten = False
             if isinstance(event, PlanChanged):
                 session.plan = [entry.to_json() for entry in event.entries]
             await asked.sink(event)
