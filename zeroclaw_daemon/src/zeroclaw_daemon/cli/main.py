@@ -38,6 +38,13 @@ A first tour, with nothing configured:
   zeroclaw prompt 'hello'                  ask the built-in agent one thing
   zeroclaw chat                            talk with it
 
+Give it a model, of OpenAI or of a server whose address is set as providers.models.openai.main.uri:
+
+\b
+  zeroclaw config set providers.models.openai.main.api_key     asks for it
+  zeroclaw config set providers.models.openai.main.model NAME
+  zeroclaw config set agents.ada.provider openai.main
+
 Add a plugin and let agents use it:
 
 \b
