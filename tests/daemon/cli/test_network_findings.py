@@ -42,7 +42,7 @@ def test_a_write_says_what_it_has_refused_and_nothing_of_other_rows(home, zerocl
     assert outcome.status == 0
     assert f"{ROW}.egress_hosts: '*.com' needs at least two labels" in outcome.err
     assert "is not granted by egress_hosts" in outcome.err
-    assert zeroclaw("config", "set", "gateway.port", "1234").err == ""
+    assert zeroclaw("config", "set", "agents.assistant.approval", "ask").err == ""
     outcome = zeroclaw("config", "set", "--json", "plugins.limits.max_connections_per_instance", "0")
     assert "plugins.limits.max_connections_per_instance: '0' allows no connection" in outcome.err
     assert outcome.json["value"] == "0"
