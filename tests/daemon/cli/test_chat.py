@@ -7,11 +7,14 @@ import signal
 import subprocess
 from io import StringIO
 
+import anyio
+import anyio.to_thread
 import pytest
 from daemon_process import PROGRAM
 from pseudo_terminal import PseudoTerminal
 from raw_client import RawClient
-from scripted_daemon import ScriptedDaemon
+from scripted_daemon import INTRODUCED, ScriptedDaemon
+from websockets.asyncio.server import ServerConnection, serve
 
 from zeroclaw_daemon.cli.turn_view import Style
 from zeroclaw_daemon.rpc.transport.unix import UnixListener
@@ -55,6 +58,44 @@ async def test_a_second_ctrl_c_leaves_a_daemon_that_does_not_stop(home, terminal
         with pytest.raises(AssertionError, match="the client hung up"):
             await daemon.receive()
         daemon.hang_up()
+
+
+@pytest.mark.anyio
+async def test_while_a_person_thinks_a_gateway_hears_that_the_client_is_there(terminal) -> None:
+    opened = {"sessionId": "s", "agentAlias": "ada", "messageCount": 0, "workspaceDir": "/"}
+    results = {
+        "initialize": INTRODUCED,
+        "session/new": opened,
+        "session/close": {"sessionId": "s", "closed": True},
+    }
+    asked: list[str] = []
+    heard = anyio.Event()
+
+    async def gateway(socket: ServerConnection) -> None:
+        async for message in socket:
+            call = json.loads(message)
+            asked.append(call["method"])
+            answer = {"jsonrpc": "2.0", "id": call["id"], "result": results[call["method"]]}
+            await socket.send(json.dumps(answer))
+            if call["method"] == "session/new":
+                await anyio.to_thread.run_sync(at.expect, READY)
+                for _ in range(2):
+                    await (await socket.ping())
+                heard.set()
+
+    async with serve(gateway, "127.0.0.1", 0, ping_interval=None) as server:
+        port = server.sockets[0].getsockname()[1]
+        at = terminal("chat", "--agent", "ada", ZEROCLAW_GATEWAY=f"ws://127.0.0.1:{port}")
+        with anyio.fail_after(60):
+            await heard.wait()
+        at.type(CTRL_C)
+        await anyio.to_thread.run_sync(at.expect, "Ctrl-C once more leaves")
+        await anyio.to_thread.run_sync(at.expect, READY)
+        at.enter("/session")
+        await anyio.to_thread.run_sync(at.expect, "s\n> ")
+        at.type(CTRL_D)
+        assert await anyio.to_thread.run_sync(at.ends) == 0
+    assert asked == ["initialize", "session/new", "session/close"]
 
 
 @pytest.mark.anyio

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -20,6 +21,7 @@ from zeroclaw_daemon.cli.transcript import show
 from zeroclaw_daemon.cli.turn_view import TurnView
 from zeroclaw_daemon.cli.whom import close_conversation, open_conversation
 from zeroclaw_daemon.client import ConnectionLost, DaemonClient, RemoteError, Turn
+from zeroclaw_daemon.client.opening import GATEWAY_VARIABLE
 from zeroclaw_host.errors import UsageError, ZeroclawError
 from zeroclaw_host.visible import visible
 
@@ -57,7 +59,8 @@ async def hold(current: Environment, *, agent: str | None, session: str | None, 
         hear=view.event,
     ) as client:
         opened = await open_conversation(client, agent=agent, session=session, resume=resume)
-        conversation = Conversation(client, opened, view, current, asks=person is not None)
+        far = bool(os.environ.get(GATEWAY_VARIABLE, "").strip())
+        conversation = Conversation(client, opened, view, current, person=person, far=far)
         try:
             return await conversation.hold()
         finally:
@@ -67,17 +70,27 @@ async def hold(current: Environment, *, agent: str | None, session: str | None, 
 class Conversation:
     """One session, and the person at the terminal.
 
-    :param asks: whether somebody sits there.
+    :param person: whoever sits there; None where nobody does.
+    :param far: whether the connection has to be kept alive while a person thinks, as one through a gateway has.
     """
 
     def __init__(
-        self, client: DaemonClient, opened: NewResult, view: TurnView, current: Environment, *, asks: bool
+        self,
+        client: DaemonClient,
+        opened: NewResult,
+        view: TurnView,
+        current: Environment,
+        *,
+        person: Person | None,
+        far: bool,
     ) -> None:
         self._client = client
         self._opened = opened
         self._view = view
         self._current = current
-        self._asks = asks
+        self._person = person
+        self._asks = person is not None
+        self._far = far
         self._interrupts = Interrupts()
         self._files: list[FileEntry] = []
         """What goes with the next thing that is said."""
@@ -120,7 +133,7 @@ class Conversation:
         warned = False
         while self._over is None:
             try:
-                line = self._read_line()
+                line = await self._next_line()
             except KeyboardInterrupt:
                 print()
                 if warned:
@@ -236,11 +249,22 @@ class Conversation:
             return
         self._view.beside(f"{rest} is not sent")
 
+    async def _next_line(self) -> str | None:
+        """What is said next; None at the end of the input.
+
+        :raises KeyboardInterrupt: Ctrl-C.
+        """
+        if self._person is None or not self._far:
+            return self._read_line()
+        with anyio.CancelScope() as scope, self._interrupts.calling(scope.cancel):
+            return await self._person.line(PROMPT)
+        raise KeyboardInterrupt
+
     def _read_line(self) -> str | None:
         """What a person types next, edited and remembered as the line editor does it; None at the end of the input.
 
         This holds up the event loop, on purpose: nothing goes on while a person thinks, and the line editor needs the
-        main thread.
+        main thread. A daemon on this machine does not ask whether we are still there.
 
         :raises KeyboardInterrupt: Ctrl-C.
         """

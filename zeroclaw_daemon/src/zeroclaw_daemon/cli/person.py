@@ -109,25 +109,42 @@ class Person:
         self._unread = b""
         print(f"? {visible_lines(text)}", flush=True)
 
+    async def line(self, prompt: str) -> str | None:
+        """What the person types next of their own accord; None where they will type nothing more."""
+        print(prompt, end="", flush=True)
+        try:
+            return await self._typed()
+        except InputEnded:
+            return None
+
     async def _line(self, prompt: str) -> str:
-        """What the person types up to the end of the line.
+        """What the person answers.
 
         :raises InputEnded: nothing more will come.
         """
         import anyio
 
         print(prompt, end="", flush=True)
-        descriptor = sys.stdin.fileno()
         try:
-            while b"\n" not in self._unread:
-                await anyio.wait_readable(descriptor)
-                data = os.read(descriptor, _LINE_BYTES)
-                if not data:
-                    raise InputEnded
-                self._unread += data
+            return await self._typed()
         except anyio.get_cancelled_exc_class():
             print("\n(nobody waits for the answer any more)", flush=True)
             raise
+
+    async def _typed(self) -> str:
+        """What is typed up to the end of the line.
+
+        :raises InputEnded: nothing more will come.
+        """
+        import anyio
+
+        descriptor = sys.stdin.fileno()
+        while b"\n" not in self._unread:
+            await anyio.wait_readable(descriptor)
+            data = os.read(descriptor, _LINE_BYTES)
+            if not data:
+                raise InputEnded
+            self._unread += data
         line, self._unread = self._unread.split(b"\n", 1)
         return line.decode(errors="replace").strip()
 
