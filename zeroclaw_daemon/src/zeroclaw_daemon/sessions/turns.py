@@ -204,9 +204,7 @@ class TurnRunner:
                     work.unwritten = True
                     await journal.record(session, ticket, event)
                     work.unwritten = False
-            if (
-                session.running is not ticket
-            ):  # given up, maybe meanwhile; all that is left of it is to hear so
+            if session.running is not ticket:  # given up, maybe meanwhile: all that is left is to hear so
                 await anyio.lowlevel.checkpoint()
                 return
             if isinstance(event, PlanChanged):
