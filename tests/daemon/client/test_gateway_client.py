@@ -193,6 +193,7 @@ async def test_what_answers_and_is_no_gateway_is_named_with_its_status(far: Serv
 
     async def babble(stream: Any) -> None:
         async with stream:
+            await stream.receive()
             await stream.send(b"220 mail.example\r\n")
 
     async def leave(stream: Any) -> None:
