@@ -65,7 +65,9 @@ class Transport(Protocol):
         ...
 
     async def abandoned(self) -> None:
-        """After :meth:`end`: wait until the peer has closed its side too. Reads nothing."""
+        """Wait until the peer has closed its side. Takes nothing that is still to be read; after :meth:`end`, what comes may be
+        thrown away.
+        """
         ...
 
     def close(self) -> None:
