@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zeroclaw_daemon.cli.calling import as_daemon_gone
 from zeroclaw_daemon.cli.main import app
 from zeroclaw_daemon.cli.output import error_json, error_lines
 from zeroclaw_daemon.cli.remedies import Place, advise
+from zeroclaw_daemon.rpc.errors import ConnectionLost
 from zeroclaw_host.errors import Remedy, RemedyAction, StorageError
 from zeroclaw_host.visible import is_plain, json_text, visible, visible_lines
 
@@ -186,6 +188,17 @@ def test_an_error_is_told_as_what_happened_why_and_what_to_do() -> None:
             "command": "df -h '/d'",
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("gateway", "actions"), [("", [RemedyAction.START_DAEMON]), ("wss://far.example", [])]
+)
+def test_a_daemon_that_is_gone_is_started_again_where_it_is_ours(
+    monkeypatch: pytest.MonkeyPatch, gateway: str, actions: list[RemedyAction]
+) -> None:
+    monkeypatch.setenv("ZEROCLAW_GATEWAY", gateway)
+    gone = as_daemon_gone(ConnectionLost("it hung up"))
+    assert [remedy.action for remedy in gone.remedies] == actions
 
 
 def test_without_a_place_the_remedy_is_left_out() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, cast
 
 from zeroclaw_daemon.client import DaemonClient, open_daemon
 from zeroclaw_daemon.client.daemon import Approver, Hearer
+from zeroclaw_daemon.client.opening import GATEWAY_VARIABLE
 from zeroclaw_daemon.client.questions import Answerer
 from zeroclaw_daemon.config.paths import Paths
 from zeroclaw_daemon.rpc import errors
@@ -121,9 +123,15 @@ def as_daemon_gone(error: ConnectionLost) -> DaemonError:
         return as_daemon_error(RemoteError(error.last_words))
     return DaemonGone(
         f"the daemon is gone: {error.message}",
-        remedy=Remedy(RemedyAction.START_DAEMON),
+        # Nobody starts a daemon from another machine.
+        remedy=None if through_gateway() else Remedy(RemedyAction.START_DAEMON),
         details=error.details,
     )
+
+
+def through_gateway() -> bool:
+    """Whether commands talk with the daemon whose gateway the environment names."""
+    return bool(os.environ.get(GATEWAY_VARIABLE, "").strip())
 
 
 @asynccontextmanager

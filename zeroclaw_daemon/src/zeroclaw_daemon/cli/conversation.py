@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from zeroclaw_daemon.cli.calling import as_daemon_error, daemon
+from zeroclaw_daemon.cli.calling import as_daemon_error, daemon, through_gateway
 from zeroclaw_daemon.cli.config_values import MAX_INPUT_BYTES
 from zeroclaw_daemon.cli.interrupts import Interrupts
 from zeroclaw_daemon.cli.local_path import local_path
@@ -21,7 +20,6 @@ from zeroclaw_daemon.cli.transcript import show
 from zeroclaw_daemon.cli.turn_view import TurnView
 from zeroclaw_daemon.cli.whom import close_conversation, open_conversation
 from zeroclaw_daemon.client import ConnectionLost, DaemonClient, RemoteError, Turn
-from zeroclaw_daemon.client.opening import GATEWAY_VARIABLE
 from zeroclaw_host.errors import UsageError, ZeroclawError
 from zeroclaw_host.visible import visible
 
@@ -59,8 +57,7 @@ async def hold(current: Environment, *, agent: str | None, session: str | None, 
         hear=view.event,
     ) as client:
         opened = await open_conversation(client, agent=agent, session=session, resume=resume)
-        far = bool(os.environ.get(GATEWAY_VARIABLE, "").strip())
-        conversation = Conversation(client, opened, view, current, person=person, far=far)
+        conversation = Conversation(client, opened, view, current, person=person, far=through_gateway())
         try:
             return await conversation.hold()
         finally:
