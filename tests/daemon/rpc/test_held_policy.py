@@ -13,7 +13,8 @@ import pytest
 from paused_folder import PATIENCE, PausedFolder
 from sending import b64, digest_of, staged, stored
 
-from zeroclaw_daemon.rpc.errors import AUTHENTICATION_REQUIRED, FORBIDDEN, SESSION_NOT_FOUND
+from zeroclaw_daemon.config.saving import write_lock
+from zeroclaw_daemon.rpc.errors import AUTHENTICATION_REQUIRED, FORBIDDEN, INTERNAL, SESSION_NOT_FOUND
 
 pytestmark = pytest.mark.anyio
 
@@ -216,3 +217,20 @@ async def test_a_session_that_goes_between_two_files_gets_the_first_alone(servin
         workspace = daemon.config.file.parent / "agents" / "assistant" / "workspace"
         assert stored(workspace) == [digest_of(b"one")]
         assert len(kept.attachments) == 1
+
+
+@pytest.mark.req("RPC-211")
+@pytest.mark.parametrize("begun", [commit, attach], ids=["commit", "attach"])
+async def test_tokens_that_are_being_written_for_too_long_are_an_error_and_no_hang(
+    serving: Serving, begun: Begun
+) -> None:
+    async with serving(config=CONFIG) as daemon:
+        tokens = daemon.config.tokens
+        issued = tokens.pair("ada")
+        tokens._lock_wait = 0.05
+        async with daemon.connect(authToken=issued.text) as ada:
+            frame = await begun(ada, await ada.new_session())
+            with write_lock(tokens.path):
+                error = await ada.fail(frame["method"], frame["params"])
+            assert (error["code"], error["data"]["reason"]) == (INTERNAL, "config_busy")
+            assert stored(daemon.config.file.parent / "agents" / "assistant" / "workspace") == []

@@ -55,6 +55,7 @@ _STORES_FILES: Final[tuple[Failure, ...]] = (
     SessionNotFound,
     AgentNotFound,
     UploadsFolderUnsafe,
+    ConfigBusy,
     StorageError,
 )
 
