@@ -184,6 +184,8 @@ def test_a_stream_without_an_end_is_broken_off() -> None:
         ([{"error": {"message": "oops", "type": "server_error"}}], "failed: oops", True),
         ([{"error": "plain words"}], "failed: plain words", False),
         ([{"error": {}}], "failed and does not say why", False),
+        ([{"object": "error", "message": "full", "type": "TooMany", "code": 429}], "failed: full", True),
+        ([{"object": "error", "message": "no such model", "code": 404}], "failed: no such model", False),
         ([chunk("content_filter")], "ended its answer because of what it says (content_filter)", False),
         ([chunk("error")], "failed in the middle of its answer", False),
         ([chunk(tool_calls=[call_piece(0, "a", None, "{}")]), chunk("stop")], "sent a tool call that names no tool", False),

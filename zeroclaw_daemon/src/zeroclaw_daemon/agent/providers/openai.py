@@ -74,6 +74,11 @@ class _Chunk(Part):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: JsonValue = None
+    # A chunk may be an error itself, as those of older vLLM.
+    object: JsonValue = None
+    type: JsonValue = None
+    code: JsonValue = None
+    message: JsonValue = None
 
 
 Members: TypeAlias = dict[str, object]
@@ -149,6 +154,8 @@ class OpenAiReader:
         chunk = event_of(data, _Chunk)
         if chunk.error is not None:
             raise failure_of(chunk.error)
+        if chunk.object == _FAILED:
+            raise failure_of({"type": chunk.type, "code": chunk.code, "message": chunk.message})
         if chunk.usage is not None:
             self._usage = Usage(chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
         for choice in chunk.choices or ():
