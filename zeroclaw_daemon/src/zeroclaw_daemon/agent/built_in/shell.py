@@ -85,7 +85,8 @@ async def run(
     command: str, *, directory: str, environment: Mapping[str, str], seconds: float, clock: Clock
 ) -> Ended:
     """Run a command to its end, or to the end of its time. However this ends, cancelled or by the end of this process too, none of
-    the command's processes is left. One that ends its supervisor, or that has other rights than this process, can be.
+    the command's processes is left. One that ends its supervisor or keeps it from hearing that it is to end, or that has other
+    rights than this process, can be.
 
     :raises ShellUnavailable: it could not be started.
     """
