@@ -70,8 +70,18 @@ def measure() -> Iterator[Measurement]:
             running([sys.executable, "-c", _ECHO, str(bare)], home.env, bare) as (echo, _, _),
             _mcp_server() as mcp,
         ):
+            _await_plugin(ours)
             yield from _round_trips(ours, echo, mcp)
             yield _pipelined(ours, echo)
+
+
+def _await_plugin(ours: Lines) -> None:
+    """Wait until the daemon has loaded its plugin, or that is what would be measured."""
+    limit = time.monotonic() + 30
+    while '"state": "loaded"' not in json.dumps(ours.ask("status")):
+        if time.monotonic() > limit:
+            raise RuntimeError("the plugin is not loaded")
+        time.sleep(0.05)
 
 
 def _round_trips(ours: Lines, echo: Lines, mcp: Callable[[], object]) -> Iterator[Measurement]:
