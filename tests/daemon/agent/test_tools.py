@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zeroclaw_daemon.agent.messages import ToolCall
+from zeroclaw_daemon.agent.messages import MAX_ARGUMENT_DEPTH, ToolCall
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.records import ATTRIBUTE
 from zeroclaw_host.errors import (
@@ -90,6 +90,11 @@ async def test_an_unknown_tool_is_a_failure_that_names_the_known_ones() -> None:
     assert nothing == ToolResult(False, "", "there is no tool x; the tools are: none")
 
 
+def nested(levels: int) -> str:
+    """Arguments of so many containers inside each other."""
+    return '{"other":' + "[" * (levels - 1) + "]" * (levels - 1) + "}"
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -102,6 +107,8 @@ async def test_an_unknown_tool_is_a_failure_that_names_the_known_ones() -> None:
         ("{", "valid JSON"),
         ('{"text": NaN}', "valid JSON"),
         ("", "valid JSON"),
+        (nested(MAX_ARGUMENT_DEPTH), "text"),
+        (nested(MAX_ARGUMENT_DEPTH + 1), "nests too deep"),
     ],
 )
 async def test_wrong_arguments_never_reach_the_tool(arguments: str, says: str) -> None:

@@ -10,13 +10,20 @@ import pytest
 
 from zeroclaw_daemon.agent.directory import Agent, AgentNotFound, FixedAgents
 from zeroclaw_daemon.agent.events import MessageChunk, ThoughtChunk, ToolCalled, ToolReturned, TurnEvent
-from zeroclaw_daemon.agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from zeroclaw_daemon.agent.messages import (
+    MAX_ARGUMENT_DEPTH,
+    AssistantMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from zeroclaw_daemon.agent.providers.base import ProviderError, TextDelta, ThoughtDelta
 from zeroclaw_daemon.agent.providers.scripted import Line, Pause, ScriptedProvider
 from zeroclaw_daemon.agent.surroundings import Surroundings
 from zeroclaw_daemon.agent.tools import ToolRegistry
 from zeroclaw_daemon.agent.turn import INTERRUPTED, StepLimit, Turn
 from zeroclaw_daemon.clock import ManualClock
+from zeroclaw_daemon.strict_json import encode, parse
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
 
@@ -102,6 +109,20 @@ async def test_calls_are_made_in_order_and_shown_to_the_model() -> None:
     )
     assert run.turn.messages[-1] == AssistantMessage("fine")
     assert run.tool.sites[0] == {"turn": "t", "tool": "upper", "tool_call_id": "1"}
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+async def test_arguments_are_told_as_a_value_that_fits_into_a_message_or_as_their_text(beyond: int) -> None:
+    levels = MAX_ARGUMENT_DEPTH + beyond
+    arguments = "[" * levels + "]" * levels
+    run = Run([ToolCall("1", "upper", arguments)], [TextDelta("ok")])
+    await run.take()
+    told = run.events[0]
+    assert isinstance(told, ToolCalled)
+    assert told.arguments == (arguments if beyond else json.loads(arguments))
+    # Whoever reads it inside of other messages has room for their levels.
+    line = encode({"jsonrpc": "2.0", "result": {"messages": [{"toolCall": {"input": told.arguments}}]}})
+    assert parse(line)["jsonrpc"] == "2.0"
 
 
 @pytest.mark.req("RPC-127")

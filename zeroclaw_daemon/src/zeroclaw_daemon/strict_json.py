@@ -48,10 +48,11 @@ class TooManyValues(NotJson):
         self.limit = limit
 
 
-def parse(text: bytes | str, *, max_values: int | None = MAX_VALUES) -> JsonValue:
+def parse(text: bytes | str, *, max_values: int | None = MAX_VALUES, max_depth: int = MAX_DEPTH) -> JsonValue:
     """The value of one JSON text. Of members with the same name the last one counts.
 
     :param max_values: how many values it may hold; None for a text of our own, which may hold any number.
+    :param max_depth: how many containers it may hold inside each other, at most :data:`MAX_DEPTH`.
     :raises NotJson: bad UTF-8, a byte order mark, bad syntax, too deep, or a number out of range.
     :raises TooManyValues: it holds more than that. That is found before they are made.
     """
@@ -65,7 +66,7 @@ def parse(text: bytes | str, *, max_values: int | None = MAX_VALUES) -> JsonValu
     except (ValueError, RecursionError):
         raise NotJson("the text is not acceptable JSON") from None
     # Counting is a fast upper bound of the depth; only a text that could be too deep is walked.
-    if decoded.count("[") + decoded.count("{") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
+    if decoded.count("[") + decoded.count("{") > max_depth and _deeper_than(value, max_depth):
         raise NotJson("the text nests too deep")
     return value
 

@@ -26,7 +26,7 @@ class ThoughtChunk:
 
 @dataclass(frozen=True, slots=True)
 class ToolCalled:
-    """A tool is about to run. ``arguments`` is the JSON value the model sent, or its text where that is not JSON."""
+    """A tool is about to run. ``arguments`` is the JSON value the model sent, or its text where that is none or nests too deep."""
 
     call_id: str
     name: str

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+from zeroclaw_daemon.strict_json import MAX_DEPTH, JsonValue, parse
+
+MAX_ARGUMENT_DEPTH: Final = MAX_DEPTH // 2
+"""Containers inside each other in the arguments of a call. They are repeated inside other messages, which a reader takes up to
+its own bound.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +20,13 @@ class ToolCall:
     id: str
     name: str
     arguments: str
+
+    def parsed(self) -> JsonValue:
+        """The value of the arguments.
+
+        :raises NotJson: they are none, or nest deeper than :data:`MAX_ARGUMENT_DEPTH`.
+        """
+        return parse(self.arguments, max_depth=MAX_ARGUMENT_DEPTH)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from zeroclaw_daemon.agent.asking import AnswerUnusable, CannotAsk, QuestionFail
 from zeroclaw_daemon.agent.messages import ToolCall
 from zeroclaw_daemon.agent.providers.base import ToolSpec
 from zeroclaw_daemon.records import record
-from zeroclaw_daemon.strict_json import JsonValue, NotJson, parse
+from zeroclaw_daemon.strict_json import JsonValue, NotJson
 from zeroclaw_host.errors import GuestFailure, PluginError, ZeroclawError
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import Tool, ToolResult
@@ -101,9 +101,9 @@ class ToolRegistry:
                 f"there is no tool {_cut(call.name, _MAX_NAME_CHARACTERS)}; the tools are: {known}"
             )
         try:
-            arguments = parse(call.arguments)
-        except NotJson:
-            return _failure("the arguments are not valid JSON")
+            arguments = call.parsed()
+        except NotJson as error:
+            return _failure(f"the arguments are not valid JSON: {error}")
         if not isinstance(arguments, dict):
             return _failure("the arguments must be a JSON object")
         if complaint := self._complaint(tool, arguments):

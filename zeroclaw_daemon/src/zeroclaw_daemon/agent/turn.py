@@ -27,7 +27,7 @@ from zeroclaw_daemon.agent.providers.base import Ending, Finished, ModelRequest,
 from zeroclaw_daemon.agent.surroundings import Surroundings, TurnSite
 from zeroclaw_daemon.agent.tools import CheckedCall
 from zeroclaw_daemon.records import record
-from zeroclaw_daemon.strict_json import JsonValue, NotJson, parse
+from zeroclaw_daemon.strict_json import JsonValue, NotJson
 from zeroclaw_host.errors import Kind, ZeroclawError
 from zeroclaw_host.services.logging import CallSite
 from zeroclaw_host.worlds.kinds import ToolResult
@@ -191,7 +191,7 @@ class Turn:
         """Make the calls of one step, in order. They enter the conversation together with their results."""
         results: list[ToolMessage] = []
         for call in calls:
-            await self._emit(ToolCalled(call.id, call.name, _as_value(call.arguments)))
+            await self._emit(ToolCalled(call.id, call.name, _as_value(call)))
             site = TurnSite(
                 {**self._call_site.attributes, "tool": call.name, "tool_call_id": call.id},
                 self._around,
@@ -246,11 +246,12 @@ def _names(call_id: str) -> bool:
     return 0 < len(call_id) <= MAX_CALL_ID and call_id == call_id.encode(errors="ignore").decode()
 
 
-def _as_value(arguments: str) -> JsonValue:
+def _as_value(call: ToolCall) -> JsonValue:
+    """The arguments of a call, as a text where they are no value."""
     try:
-        return parse(arguments)
+        return call.parsed()
     except NotJson:
-        return arguments
+        return call.arguments
 
 
 def _told(result: ToolResult) -> str:
