@@ -254,15 +254,6 @@ def test_the_session_of_the_turn_that_began_last_is_listed_first_whatever_became
     assert [session.id for session in store.listed()] == ["s", "later"]
 
 
-def test_a_session_works_where_it_was_told_to_by_whoever_it_belongs_to(store: AcpStore) -> None:
-    store.create(NewSession("mine", "agent", "/work", owner="me"))
-    for name, scope, moved in (("s", None, True), ("mine", None, False), ("mine", "me", True)):
-        for workspace in ("/else", "/\udcff"):  # the second one is no UTF-8
-            session = store.resume(name, scope, workspace=workspace).session
-            assert session.workspace == (workspace if moved else "/work")
-        assert store.resume(name).session == store.find(name)
-
-
 def test_the_first_surface_claims_a_session_and_others_are_refused(
     store: AcpStore, raw: sqlite3.Connection
 ) -> None:

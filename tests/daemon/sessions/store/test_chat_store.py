@@ -213,15 +213,6 @@ def test_a_session_goes_on_with_its_own_agent(store: ChatStore) -> None:
     assert store.resume("s", agent_alias="agent").session.agent_alias == "agent"
 
 
-def test_a_session_works_where_it_was_told_to_by_whoever_it_belongs_to(store: ChatStore) -> None:
-    store.create(NewSession("mine", "agent", "/work", owner="me"))
-    for name, scope, moved in (("s", None, True), ("mine", None, False), ("mine", "me", True)):
-        for workspace in ("/else", "/\udcff"):  # the second one is no UTF-8
-            session = store.resume(name, scope, workspace=workspace).session
-            assert session.workspace == (workspace if moved else "/work")
-        assert store.resume(name).session == store.find(name)
-
-
 # --- lists and words ----------------------------------------------------------------------------------------------------
 
 
